@@ -1,0 +1,37 @@
+# Two commands do everything: `make run` reproduces the paper's first column, `make test` checks the whole project.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test figure3 theory clean
+
+run: $(VENV)/.installed-run
+	$(BIN)/osamd reproduce rotating-gaussian --out results/rotating-gaussian
+
+figure3: $(VENV)/.installed-run
+	$(BIN)/osamd reproduce figure3 --out results/figure3
+
+theory: $(VENV)/.installed-run
+	$(BIN)/osamd theory --out results/theory
+
+test: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "osamd needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-run: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plot]"
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	@touch $@ $(VENV)/.installed-run
+
+clean:
+	rm -rf $(VENV) results .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,187 @@
+"""The round: Algorithms 1 and 2 of the paper, stated once.
+
+Two models live side by side. The *teacher* theta is the aggressive one: it moves only when a label was queried, and
+then far; it gives the pseudolabels. The *student* w_hat is the conservative one: it moves a little every round, and
+it decides. (In mean-teacher methods the teacher is the slow model; here it is the fast one.)
+
+State is a value and randomness is an argument:
+
+    decision = observe(state, x, u, rates)            pseudolabel, self-adapt, decide, draw the query with u
+    state    = learn(state, x, decision, y, rates)    y: the label, or UNLABELLED: the pseudolabel stands in for it
+
+Between the two may lie a day and a person. Binary (Algorithm 1) and multiclass (Algorithm 2) differ only in how scores
+are read; the six methods of Table 1 are settings of this statement. Everything here is plain enough to be compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from osamd.geometry import Geometry
+from osamd.losses import Loss, on_scores
+from osamd.models import Linear
+from osamd.numerics import Array
+from osamd.queries import Query
+from osamd.scores import UNLABELLED
+
+SECANT = 1000
+"""Most steps of the exact implicit step on a curved geometry; a handful is usual, many classes that tie take tens."""
+
+MEMORY = 10
+"""How many recent errors a secant step may not exceed."""
+
+
+class State(NamedTuple):
+    """What the round carries: the teacher theta_t and the student w_hat_t."""
+
+    teacher: Array
+    student: Array
+
+
+class Decision(NamedTuple):
+    """What the round says of one x, before any label."""
+
+    label: int
+    """The decision, made with `adapted` (with the teacher, for PAA)."""
+    pseudolabel: int
+    """y_hat, the teacher's opinion."""
+    margin: float
+    """The teacher's confidence: |H(theta)|, or best minus second-best score."""
+    probability: float
+    """Of asking for the label."""
+    query: bool
+    """Z_t: whether the label is asked for."""
+    adapted: Array
+    """w_t: the parameters that decide."""
+
+
+class Rates(NamedTuple):
+    """The numbers of the round; a sweep changes these and nothing else."""
+
+    eta: float
+    """The student's step size."""
+    query: float
+    """sigma of the margin rule, or the rate of the uniform one."""
+    cap: float
+    """C: the largest teacher step tau."""
+    target: float
+    """m: the margin the teacher steps towards."""
+    scale: float
+    """0: tau is divided by ||grad||_*^2. Positive: tau is this times the shortfall of the margin instead."""
+    inner_loops: int
+    inner_rate: float
+    penalty: Array
+    """The L2 coefficient of every parameter, zero at a free bias."""
+
+
+class Round(NamedTuple):
+    observe: Callable[[State, Array, float, Rates], Decision]
+    learn: Callable[[State, Array, Decision, int, Rates], State]
+
+
+def bind(
+    model: Linear,
+    loss: Loss,
+    geometry: Geometry,
+    query: Query,
+    *,
+    self_training: bool,
+    teacher_decides: bool,
+    exact: bool,
+) -> Round:
+    """The round for these parts.
+
+    `self_training`: the student learns from pseudolabels and self-adapts before it decides; otherwise it learns from
+    labels alone. `teacher_decides`: PAA, which has no student. `exact`: the implicit step is solved to machine
+    precision; otherwise it is approached by `rates.inner_loops` gradient steps, as in the paper's experiments.
+    """
+    scores, pull = model.scores, model.pull
+    decide, confidence, margin, margin_slope, inner = model.reading
+    _, slope, implicit_slope = on_scores(loss, model.reading)
+    step, proximal, mirror, dual_norm, reach = (
+        geometry.step,
+        geometry.proximal,
+        geometry.mirror,
+        geometry.dual_norm,
+        geometry.reach,
+    )
+    ask = query.probability
+    secant_steps = 1 if geometry.flat else SECANT
+
+    def gradient(w: Array, x: Array, y: int, rates: Rates) -> Array:
+        """grad f(w; x, y), the L2 term included."""
+        return pull(slope(scores(w, x), y), x) + 2.0 * rates.penalty * w
+
+    def implicit_step(student: Array, x: Array, y: int, rates: Rates) -> Array:
+        """argmin_K eta f(w; x, y) + D_R(w, w_hat), exactly.
+
+        Let w(q) be the proximal step for a slope q on the scores. The answer is the w(q) whose slope is q. On a flat
+        geometry the scores of w(q) fall linearly in q, and the loss knows the answer (its implicit slope). On a curved
+        one that is iterated with the secant's reach: forward-backward splitting on the dual with Barzilai-Borwein
+        steps. It converges for certain when the reach is the longest possible, so it falls back on that when the
+        error exceeds all recent ones. Where many classes tie on a nearly degenerate geometry (a p-norm with p below
+        1.1 and steps many times larger than the parameters) it may end at SECANT steps, short of machine precision.
+        """
+        ridge = 2.0 * rates.eta * rates.penalty
+        longest = rates.eta * reach(x, ridge if ridge.ndim == 1 else ridge[0])
+        q = 0.0 * scores(student, x)
+        w = proximal(student, pull(q, x), ridge)
+        s = scores(w, x)
+        length = longest
+        recent = np.full(MEMORY, np.inf)
+        for n in range(secant_steps):
+            after = implicit_slope(s + length * q, y, length)
+            w = proximal(student, rates.eta * pull(after, x), ridge)
+            landed = scores(w, x)
+            dq, ds = after - q, landed - s
+            q, s = after, landed
+            moved = inner(dq, dq)
+            if moved <= 1e-28 * (1.0 + inner(q, q)):
+                break
+            error = moved * length * length
+            helps = error <= np.max(recent) and n < secant_steps // 2
+            length = min(longest, max(-inner(dq, ds) / moved, 1e-12 * longest)) if helps else longest
+            recent[n % MEMORY] = error
+        return w
+
+    def inner_gradient_loops(student: Array, x: Array, y: int, rates: Rates) -> Array:
+        """K (mirror) gradient steps on eta f + D_R(., w_hat), from w_hat."""
+        w = student
+        anchor = mirror(student)
+        for _ in range(rates.inner_loops):
+            w = step(w, rates.inner_rate * (rates.eta * gradient(w, x, y, rates) + mirror(w) - anchor))
+        return w
+
+    self_adapt = implicit_step if exact else inner_gradient_loops
+
+    def observe(state: State, x: Array, u: float, rates: Rates) -> Decision:
+        h = scores(state.teacher, x)
+        pseudolabel = decide(h)  # pseudolabel
+        adapted = state.student
+        if teacher_decides:
+            adapted = state.teacher
+        elif self_training:
+            adapted = self_adapt(state.student, x, pseudolabel, rates)  # self-adaptation
+        label = decide(scores(adapted, x))
+        probability = ask(confidence(h), rates.query)  # active query
+        return Decision(label, pseudolabel, confidence(h), probability, u < probability, adapted)
+
+    def learn(state: State, x: Array, decision: Decision, y: int, rates: Rates) -> State:
+        teacher, student = state
+        labelled = y != UNLABELLED
+        if labelled:
+            h = scores(teacher, x)
+            ascent = pull(margin_slope(h, y), x)
+            steepness = dual_norm(ascent)
+            shortfall = max(0.0, rates.target - margin(h, y))
+            tau = rates.scale * shortfall if rates.scale > 0.0 else shortfall / max(steepness * steepness, 1e-300)
+            teacher = step(teacher, -min(rates.cap, tau) * ascent)
+        if not teacher_decides and (labelled or self_training):
+            target = y if labelled else decision.pseudolabel
+            student = step(student, rates.eta * gradient(decision.adapted, x, target, rates))
+        return State(teacher, student)
+
+    return Round(observe, learn)

@@ -1,0 +1,1 @@
+"""Evaluation: intervals, regret and comparators, drift measures, theory, plots."""

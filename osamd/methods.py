@@ -1,0 +1,167 @@
+"""The six methods of Table 1 as settings of the one round, and the settings a user gives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from numpy.typing import ArrayLike
+
+from osamd.algorithm import Rates, Round, State, bind
+from osamd.errors import InputError, lookup, reject, require_positive
+from osamd.geometry import Geometry, euclidean
+from osamd.losses import Loss, loss
+from osamd.models import Linear
+from osamd.queries import QUERIES
+
+
+@dataclass(frozen=True)
+class Method:
+    """Who asks, whether the student trains itself on pseudolabels, and who decides."""
+
+    name: str
+    title: str
+    query: str
+    self_training: bool
+    teacher_decides: bool = False
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("osamd", "OSAMD", "margin", self_training=True),
+        Method("paa", "PAA", "margin", self_training=False, teacher_decides=True),
+        Method("omd-all", "OMD (all)", "always", self_training=False),
+        Method("omd-partial", "OMD (partial)", "uniform", self_training=False),
+        Method("osamd-no-self-adaptation", "OSAMD w/o self-adaptation", "margin", self_training=False),
+        Method("osamd-no-active-query", "OSAMD w/o active query", "uniform", self_training=True),
+    )
+}
+
+
+class TeacherStep(NamedTuple):
+    """tau = min{cap, s max(0, target - Psi)}, with s = 1 / ||grad Psi||_*^2, or `scale` where that is positive."""
+
+    cap: float = 1.0
+    target: float = 1.0
+    scale: float = 0.0
+
+
+def lemma1_step(sigma: float) -> TeacherStep:
+    """Lemma 1: no cap, target margin sigma."""
+    require_positive("lemma1_step", "sigma", sigma)
+    return TeacherStep(cap=math.inf, target=sigma)
+
+
+def lemma3_step(sigma: float, G: float) -> TeacherStep:
+    """Lemma 3: the cap sigma / G^2, target margin sigma."""
+    require_positive("lemma3_step", "sigma", sigma)
+    require_positive("lemma3_step", "G", G)
+    return TeacherStep(cap=sigma / G**2, target=sigma)
+
+
+def experiments_step(cap: float = 1.0, scale: float = 0.0) -> TeacherStep:
+    """The paper's experiments: target margin 1, a cap, and for deep models a fixed scale instead of the norm."""
+    require_positive("experiments_step", "cap", cap, infinite=True)
+    if not (scale >= 0.0 and math.isfinite(scale)):
+        raise reject("experiments_step", "scale", scale, "scale must be zero (divide by the norm) or positive.")
+    return TeacherStep(cap=cap, target=1.0, scale=scale)
+
+
+class InnerLoops(NamedTuple):
+    """Approach the implicit step by `number` gradient steps of rate `rate`."""
+
+    number: int = 20
+    rate: float = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything a method needs besides its model: the parts and the numbers.
+
+    `adaptation`: None solves the implicit step exactly; `InnerLoops` approaches it as the paper's experiments do.
+    `label_rate`: the rate of the methods that ask uniformly.
+    """
+
+    eta: float
+    sigma: float
+    loss: Loss = field(default_factory=lambda: loss("hinge"))
+    geometry: Geometry = field(default_factory=euclidean)
+    teacher: TeacherStep = field(default_factory=experiments_step)
+    adaptation: InnerLoops | None = None
+    label_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        require_positive("Settings", "eta", self.eta)
+        require_positive("Settings", "sigma", self.sigma)
+        if self.adaptation is not None:
+            require_positive("InnerLoops", "number", self.adaptation.number)
+            require_positive("InnerLoops", "rate", self.adaptation.rate)
+
+
+class Learner(NamedTuple):
+    """A method bound to its parts: the round, its numbers, and the state it starts from."""
+
+    method: Method
+    model: Linear
+    loss: Loss
+    geometry: Geometry
+    round: Round
+    rates: Rates
+    state: State
+
+
+def learner(method: str | Method, model: Linear, settings: Settings, start: ArrayLike | None = None) -> Learner:
+    """Bind a method to a model and settings; teacher and student both start at `start` (inside K; zeros by default).
+
+    >>> import numpy as np
+    >>> from osamd.models import linear
+    >>> paa = learner("paa", linear(features=2), Settings(eta=0.01, sigma=0.35), start=[0.4, 0.0, -4.0])
+    >>> x = paa.model.augment(np.array([15.0, 0.0]))
+    >>> paa.round.observe(paa.state, x, 0.5, paa.rates).label
+    1
+    """
+    chosen = lookup("learner", "method", method, METHODS) if isinstance(method, str) else method
+    geometry = settings.geometry
+    if model.signed != geometry.signed:
+        raise InputError(
+            f"`learner(model=..., geometry={geometry.name!r})`: the model has signed={model.signed}, the geometry needs"
+            f" signed={geometry.signed}; build the model with linear(..., signed={geometry.signed})."
+        )
+    query = QUERIES[chosen.query]
+    parameter = settings.sigma
+    if chosen.query == "uniform":
+        if settings.label_rate is None:
+            raise reject("learner", "method", chosen.name, "it asks uniformly: give Settings(label_rate=...).")
+        parameter = settings.label_rate
+    query.check(parameter)
+    params = geometry.start(model.shape) if start is None else model.parameters(start, "learner")
+    params = geometry.project(params)
+    loops = settings.adaptation
+    return Learner(
+        chosen,
+        model,
+        settings.loss,
+        geometry,
+        bind(
+            model,
+            settings.loss,
+            geometry,
+            query,
+            self_training=chosen.self_training,
+            teacher_decides=chosen.teacher_decides,
+            exact=loops is None,
+        ),
+        Rates(
+            eta=settings.eta,
+            query=parameter,
+            cap=settings.teacher.cap,
+            target=settings.teacher.target,
+            scale=settings.teacher.scale,
+            inner_loops=loops.number if loops else 0,
+            inner_rate=loops.rate if loops else 0.0,
+            penalty=model.penalty(settings.loss.l2, settings.loss.free_bias),
+        ),
+        State(params, params),
+    )

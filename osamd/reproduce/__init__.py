@@ -1,0 +1,1 @@
+"""The paper's table and figures: settings, the paper's numbers, ours beside them."""

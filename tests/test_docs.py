@@ -1,0 +1,40 @@
+"""The README and the docs run, and point at files that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, capsys):
+    namespace: dict[str, object] = {}
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), namespace)
+    if page.name == "README.md":
+        assert "98." in capsys.readouterr().out
+        assert len(blocks) >= 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_named_files_exist(page):
+    text = page.read_text()
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
+        assert (page.parent / target).exists(), target
+    for named in re.findall(r"`(osamd/[\w/]+\.py)`", text):
+        assert (ROOT / named).exists(), named
+
+
+def test_every_function_that_the_docs_name_exists():
+    from importlib import import_module
+
+    for dotted in set(re.findall(r"`(osamd(?:\.\w+)+)`", (ROOT / "docs" / "paper.md").read_text())):
+        *module, name = dotted.split(".")
+        try:
+            import_module(dotted)
+        except ModuleNotFoundError:
+            assert hasattr(import_module(".".join(module)), name), dotted
