@@ -24,8 +24,8 @@ from osamd.geometry import Geometry
 from osamd.losses import Loss, on_scores
 from osamd.models import Linear
 from osamd.numerics import Array
-from osamd.queries import Query
-from osamd.scores import UNLABELLED
+from osamd.queries import query_probability
+from osamd.scores import UNLABELLED, Score
 
 SECANT = 1000
 """Most steps of the exact implicit step on a curved geometry; a handful is usual, many classes that tie take tens."""
@@ -56,15 +56,22 @@ class Decision(NamedTuple):
     """Z_t: whether the label is asked for."""
     adapted: Array
     """w_t: the parameters that decide."""
+    slope: Score
+    """With self-training, the slope of the loss at w_t for the pseudolabel: the one by which w_t was reached."""
 
 
 class Rates(NamedTuple):
-    """The numbers of the round; a sweep changes these and nothing else."""
+    """The numbers and switches of the round; methods and sweeps change these and nothing else."""
 
+    self_training: bool
+    """The student learns from pseudolabels and self-adapts before it decides; otherwise it learns from labels alone."""
+    teacher_decides: bool
+    """PAA, which has no student."""
+    sigma: float
+    floor: float
+    """The query asks with probability max(floor, sigma / (sigma + confidence))."""
     eta: float
     """The student's step size."""
-    query: float
-    """sigma of the margin rule, or the rate of the uniform one."""
     cap: float
     """C: the largest teacher step tau."""
     target: float
@@ -72,6 +79,7 @@ class Rates(NamedTuple):
     scale: float
     """0: tau is divided by ||grad||_*^2. Positive: tau is this times the shortfall of the margin instead."""
     inner_loops: int
+    """0: the implicit step is exact. Positive: it is approached by so many gradient steps, as in the experiments."""
     inner_rate: float
     penalty: Array
     """The L2 coefficient of every parameter, zero at a free bias."""
@@ -82,23 +90,9 @@ class Round(NamedTuple):
     learn: Callable[[State, Array, Decision, int, Rates], State]
 
 
-def bind(
-    model: Linear,
-    loss: Loss,
-    geometry: Geometry,
-    query: Query,
-    *,
-    self_training: bool,
-    teacher_decides: bool,
-    exact: bool,
-) -> Round:
-    """The round for these parts.
-
-    `self_training`: the student learns from pseudolabels and self-adapts before it decides; otherwise it learns from
-    labels alone. `teacher_decides`: PAA, which has no student. `exact`: the implicit step is solved to machine
-    precision; otherwise it is approached by `rates.inner_loops` gradient steps, as in the paper's experiments.
-    """
-    scores, pull = model.scores, model.pull
+def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
+    """The round for these parts."""
+    scores, pull, one_class = model.scores, model.pull, model.one_class
     decide, confidence, margin, margin_slope, inner = model.reading
     _, slope, implicit_slope = on_scores(loss, model.reading)
     step, proximal, mirror, dual_norm, reach = (
@@ -108,15 +102,18 @@ def bind(
         geometry.dual_norm,
         geometry.reach,
     )
-    ask = query.probability
     secant_steps = 1 if geometry.flat else SECANT
 
-    def gradient(w: Array, x: Array, y: int, rates: Rates) -> Array:
-        """grad f(w; x, y), the L2 term included."""
-        return pull(slope(scores(w, x), y), x) + 2.0 * rates.penalty * w
+    def gradient(w: Array, q: Score, x: Array, rates: Rates) -> Array:
+        """grad f(w; x, y) from its slope q on the scores, the L2 term included."""
+        return pull(q, x) + 2.0 * rates.penalty * w
 
-    def implicit_step(student: Array, x: Array, y: int, rates: Rates) -> Array:
-        """argmin_K eta f(w; x, y) + D_R(w, w_hat), exactly.
+    def implicit_step(student: Array, x: Array, y: int, rates: Rates) -> tuple[Array, Score]:
+        """w_t = argmin_K eta f(w; x, y) + D_R(w, w_hat), exactly, and the slope on the scores by which it is reached.
+
+        An implicit step often lands on a kink, as the hinge's at margin 1, where every slope of an interval is one.
+        The appendix's lemma on implicit steps holds for the slope that led there, and the student's update must use
+        the same; evaluated anew, rounding would choose it.
 
         Let w(q) be the proximal step for a slope q on the scores. The answer is the w(q) whose slope is q. On a flat
         geometry the scores of w(q) fall linearly in q, and the loss knows the answer (its implicit slope). On a curved
@@ -126,7 +123,7 @@ def bind(
         1.1 and steps many times larger than the parameters) it may end at SECANT steps, short of machine precision.
         """
         ridge = 2.0 * rates.eta * rates.penalty
-        longest = rates.eta * reach(x, ridge if ridge.ndim == 1 else ridge[0])
+        longest = rates.eta * reach(x, one_class(ridge, x))
         q = 0.0 * scores(student, x)
         w = proximal(student, pull(q, x), ridge)
         s = scores(w, x)
@@ -145,29 +142,31 @@ def bind(
             helps = error <= np.max(recent) and n < secant_steps // 2
             length = min(longest, max(-inner(dq, ds) / moved, 1e-12 * longest)) if helps else longest
             recent[n % MEMORY] = error
-        return w
+        return w, q
 
-    def inner_gradient_loops(student: Array, x: Array, y: int, rates: Rates) -> Array:
-        """K (mirror) gradient steps on eta f + D_R(., w_hat), from w_hat."""
+    def inner_gradient_loops(student: Array, x: Array, y: int, rates: Rates) -> tuple[Array, Score]:
+        """K (mirror) gradient steps on eta f + D_R(., w_hat), from w_hat, and the slope where they end."""
         w = student
         anchor = mirror(student)
         for _ in range(rates.inner_loops):
-            w = step(w, rates.inner_rate * (rates.eta * gradient(w, x, y, rates) + mirror(w) - anchor))
-        return w
-
-    self_adapt = implicit_step if exact else inner_gradient_loops
+            descent = rates.eta * gradient(w, slope(scores(w, x), y), x, rates) + mirror(w) - anchor
+            w = step(w, rates.inner_rate * descent)
+        return w, slope(scores(w, x), y)
 
     def observe(state: State, x: Array, u: float, rates: Rates) -> Decision:
         h = scores(state.teacher, x)
         pseudolabel = decide(h)  # pseudolabel
-        adapted = state.student
-        if teacher_decides:
+        adapted, reached_by = state.student, 0.0 * h
+        if rates.teacher_decides:
             adapted = state.teacher
-        elif self_training:
-            adapted = self_adapt(state.student, x, pseudolabel, rates)  # self-adaptation
+        elif rates.self_training:  # self-adaptation
+            if rates.inner_loops > 0:
+                adapted, reached_by = inner_gradient_loops(state.student, x, pseudolabel, rates)
+            else:
+                adapted, reached_by = implicit_step(state.student, x, pseudolabel, rates)
         label = decide(scores(adapted, x))
-        probability = ask(confidence(h), rates.query)  # active query
-        return Decision(label, pseudolabel, confidence(h), probability, u < probability, adapted)
+        probability = query_probability(confidence(h), rates.sigma, rates.floor)  # active query
+        return Decision(label, pseudolabel, confidence(h), probability, u < probability, adapted, reached_by)
 
     def learn(state: State, x: Array, decision: Decision, y: int, rates: Rates) -> State:
         teacher, student = state
@@ -179,9 +178,12 @@ def bind(
             shortfall = max(0.0, rates.target - margin(h, y))
             tau = rates.scale * shortfall if rates.scale > 0.0 else shortfall / max(steepness * steepness, 1e-300)
             teacher = step(teacher, -min(rates.cap, tau) * ascent)
-        if not teacher_decides and (labelled or self_training):
+        if not rates.teacher_decides and (labelled or rates.self_training):
             target = y if labelled else decision.pseudolabel
-            student = step(student, rates.eta * gradient(decision.adapted, x, target, rates))
+            w, q = decision.adapted, decision.slope
+            if not (rates.self_training and target == decision.pseudolabel):
+                q = slope(scores(w, x), target)
+            student = step(student, rates.eta * gradient(w, q, x, rates))
         return State(teacher, student)
 
     return Round(observe, learn)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 Part = TypeVar("Part")
+
+LONGEST = 200
+"""Characters of a value that an error shows."""
 
 
 class InputError(ValueError):
@@ -19,13 +27,86 @@ def reject(call: str, argument: str, value: object, rule: str) -> InputError:
     >>> str(reject("Ball", "radius", -1.0, "radius must be positive."))
     '`Ball(radius=-1.0)`: radius must be positive.'
     """
-    return InputError(f"`{call}({argument}={value!r})`: {rule}")
+    shown = repr(value)
+    shown = shown if len(shown) <= LONGEST else shown[:LONGEST] + "..."
+    return InputError(f"`{call}({argument}={shown})`: {rule}")
 
 
-def require_positive(call: str, argument: str, value: float, *, infinite: bool = False) -> None:
-    """Refuse a number that is not positive (or, unless `infinite`, not finite)."""
-    if not value > 0 or (value == float("inf") and not infinite):
-        raise reject(call, argument, value, f"{argument} must be positive{'' if infinite else ' and finite'}.")
+def require_number(call: str, argument: str, value: object, holds: Callable[[float], bool], rule: str) -> float:
+    """The value as a float, where it is a real number (a bool is none) for which the rule holds.
+
+    Whatever is no number is tried as NaN, so `holds` must be false for that, as comparisons are.
+    """
+    number = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:  # an int or a fraction beyond all floats
+            number = math.inf
+    if not holds(number):
+        raise reject(call, argument, value, rule)
+    return number
+
+
+def require_positive(call: str, argument: str, value: object, *, infinite: bool = False) -> float:
+    """Refuse what is not a positive (and, unless `infinite`, finite) number."""
+    rule = f"{argument} must be positive{'' if infinite else ' and finite'}."
+    return require_number(call, argument, value, lambda v: v > 0.0 and (infinite or v < math.inf), rule)
+
+
+def require_not_negative(call: str, argument: str, value: object) -> float:
+    """Refuse what is not zero or a positive finite number."""
+    rule = f"{argument} must be zero or positive, and finite."
+    return require_number(call, argument, value, lambda v: 0.0 <= v < math.inf, rule)
+
+
+def require_rate(call: str, argument: str, value: object) -> float:
+    """Refuse what is not a rate of labels."""
+    rule = f"{argument} is a rate of labels: a number between 0 and 1."
+    return require_number(call, argument, value, lambda v: 0.0 <= v <= 1.0, rule)
+
+
+def require_whole(call: str, argument: str, value: object, least: int = 1) -> int:
+    """Refuse what is not a whole number of at least `least`; a bool and a float such as 2.0 are none.
+
+    >>> require_whole("linear", "features", 2)
+    2
+    """
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise reject(call, argument, value, f"{argument} must be a whole number (an int) of at least {least}.")
+    return int(value)
+
+
+def require_kind(call: str, argument: str, value: object, kind: type, remedy: str) -> None:
+    """Refuse a value of another kind; `remedy` says how to get one of the right kind."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise reject(call, argument, value, f"{argument} must be {article} {kind.__name__}; {remedy}.")
+
+
+def require_numbers(call: str, argument: str, values: object) -> NDArray[np.float64]:
+    """Real numbers in an array of one shape, as float64; not text, dates, complex numbers or rows of many lengths."""
+    try:
+        array = np.asarray(values)
+        mixed = array.dtype.kind == "O" and all(v is None or isinstance(v, numbers.Real) for v in array.flat)
+        if array.dtype.kind in "biuf" or mixed:
+            return array.astype(np.float64, copy=False)
+        found = f"it holds {array.dtype.name if array.dtype.kind != 'O' else 'other objects'}"
+    except (TypeError, ValueError, OverflowError) as error:
+        found = f"numpy says: {error}"
+    raise InputError(f"`{call}({argument}=...)`: {argument} must be numbers in rows of one length ({found}).")
+
+
+def require_finite(call: str, argument: str, rows: NDArray[np.float64]) -> None:
+    """Refuse numbers that are not finite, naming the first row that holds one."""
+    finite = np.isfinite(rows)
+    if not finite.all():
+        bad = np.unravel_index(int(np.argmin(finite)), rows.shape)[:-1]
+        shown = f"row {', '.join(str(i) for i in bad)}" if bad else argument
+        raise InputError(
+            f"`{call}({argument}=...)`: {shown} holds {str(rows[bad].tolist())[:LONGEST]}; {argument} must be finite,"
+            " so fill or drop missing values first."
+        )
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -39,8 +120,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return (f"Did you mean {close[0]!r}? " if close else "") + f"Known: {', '.join(known)}."
 
 
-def lookup(call: str, argument: str, name: str, registry: Mapping[str, Part]) -> Part:
+def lookup(call: str, argument: str, name: object, registry: Mapping[str, Part]) -> Part:
     """The entry of a registry, or an error with the nearest name."""
+    if not isinstance(name, str):
+        raise reject(call, argument, name, f"{argument} must be a name in text. {nearest('', registry)}")
     if name not in registry:
         raise reject(call, argument, name, f"no such {argument}. {nearest(name, registry)}")
     return registry[name]

@@ -1,42 +1,86 @@
-"""Files are written whole or not at all."""
+"""The files of one command appear together, each whole, or not at all."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from osamd.errors import InputError
 
 
-def writable(out: Path) -> Path:
-    """The folder for results, made and tried before any work is done."""
+class Files:
+    """What one command writes: kept in `staging` until everything is there. Made by `together`."""
+
+    def __init__(self, folder: Path, staging: Path) -> None:
+        self.folder = folder
+        self.staging = staging
+        self.names: list[str] = []
+
+    @property
+    def paths(self) -> list[Path]:
+        """Where the files are once `together` ends, in the order they were written."""
+        return [self.folder / name for name in self.names]
+
+    def write(self, name: str, save: Callable[[Path], object]) -> None:
+        """Let `save` write the file; nobody sees it yet."""
+        with _refused(self.folder / name):
+            save(self.staging / name)
+        self.names.append(name)
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write JSON that every reader takes: NaN and infinities are refused."""
+        text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+        self.write(name, lambda path: path.write_text(text))
+
+
+@contextmanager
+def together(folder: Path, names: Sequence[str]) -> Iterator[Files]:
+    """Collect the files `names` of one command, and put all into the folder when the block ends well.
+
+    The folder is made and tried first, so that no work is done for a folder that cannot be written. If the block ends
+    in an error or is interrupted, no file has changed, and folders that were made for it are gone again.
+
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     out = Path(scratch) / "results"
+    ...     with together(out, ["results.json"]) as files:
+    ...         files.write_json("results.json", {"seeds": 10})
+    ...         before = files.paths[0].exists()
+    ...     before, files.paths[0].exists()
+    (False, True)
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
+        with _refused(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            held = tempfile.TemporaryDirectory(prefix=".partial-", dir=folder, ignore_cleanup_errors=True)
+        with held as staging:
+            for path in (folder / name for name in names):
+                if path.is_dir():
+                    raise InputError(f"`--out {folder}`: {path} is a folder; move it away, or name another folder.")
+            files = Files(folder, Path(staging))
+            yield files
+            for name in files.names:
+                with _refused(folder / name):
+                    os.replace(files.staging / name, folder / name)
+    except BaseException:
+        for path in made:
+            try:
+                path.rmdir()
+            except OSError:
+                break
+        raise
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Turn an error of the disk into a sentence with the remedy."""
+    try:
+        yield
     except OSError as error:
-        raise InputError(
-            f"`--out {out}`: cannot write there ({error.strerror}); name a folder you may write."
-        ) from error
-    return out
-
-
-def write(path: Path, save: Callable[[Path], object]) -> Path:
-    """Save a file under a temporary name beside it, then rename: a reader never sees half of one."""
-    partial = path.with_name(f".{path.stem}.partial{path.suffix}")
-    try:
-        save(partial)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> Path:
-    """Write JSON that every reader takes: NaN and infinities are refused."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    return write(path, lambda partial: partial.write_text(text))
+        why = error.strerror or error
+        raise InputError(f"cannot write {path} ({why}); make room there, or name another folder by --out.") from error

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd.errors import lookup, reject
+from osamd.errors import lookup, require_not_negative
 from osamd.numerics import NEWTON, Array, lane_sum, tempered_softmax
-from osamd.scores import BINARY, MULTICLASS, Reading, Score
+from osamd.scores import BINARY, MULTICLASS, Reading, Score, runner_up
 
 Margin = Any  # a float, or an array of margins: values and slopes take both
 ScoreValue = Callable[[Score, int], float]
@@ -42,8 +42,9 @@ class Loss:
     """A margin loss with its constants; `scores` replaces the margin form for a multiclass model (softmax).
 
     `lipschitz` is sup |phi'| and `smoothness` sup phi'', infinite where there is no bound. `kinks` are the margins
-    where phi' (the hinge) or phi'' jumps. `l2` is the paper's C in C ||w||^2; with `free_bias` the bias is left out
-    of it.
+    where phi' (the hinge) or phi'' jumps, and `bends` those between which a smooth phi is tame enough for a quadrature
+    of a few nodes. `score_constants` are the Lipschitz and smoothness constants of `scores`. `l2` is the paper's C in
+    C ||w||^2; with `free_bias` the bias is left out of it.
     """
 
     name: str
@@ -53,13 +54,14 @@ class Loss:
     lipschitz: float
     smoothness: float
     kinks: tuple[float, ...] = ()
+    bends: tuple[float, ...] = ()
     scores: OnScores | None = None
+    score_constants: tuple[float, float] = (math.inf, math.inf)
     l2: float = 0.0
     free_bias: bool = True
 
     def __post_init__(self) -> None:
-        if not (self.l2 >= 0.0 and math.isfinite(self.l2)):
-            raise reject(self.name, "l2", self.l2, "the L2 coefficient must be zero or positive, and finite.")
+        require_not_negative("loss", "l2", self.l2)
 
 
 def hinge_value(margin: Margin) -> Margin:
@@ -200,25 +202,48 @@ def on_scores(loss: Loss, reading: Reading) -> OnScores:
         to the best runner-up, so that a reach far smaller than the scores loses nothing to rounding.
         """
         classes = h.shape[0]
-        order = np.argsort(-h, kind="mergesort")  # stable: the first of equals comes first, as in `runner_up`
-        order = order[order != y]
-        gaps = h[order] - h[order[0]]
-        mean, g, tied = 0.0, 0.0, 0
-        for m in range(1, classes):
-            mean += (gaps[m - 1] - mean) / m
-            g = phi_implicit(float(h[y] - h[order[0]] - mean), reach * (1.0 + 1.0 / m))
-            tied = m
-            if m == classes - 1 or mean + reach * g / m >= gaps[m]:
-                break
+        best = runner_up(h, y)
         q = np.zeros(classes)
+        mean, g = 0.0, 0.0
+        tied = np.zeros(classes, dtype=np.bool_)
+        following = best
+        for m in range(1, classes):
+            tied[following] = True
+            mean += (h[following] - h[best] - mean) / m
+            g = phi_implicit(h[y] - h[best] - mean, reach * (1.0 + 1.0 / m))
+            following = -1
+            for s in range(classes):
+                if s != y and not tied[s] and (following < 0 or h[s] > h[following]):
+                    following = s
+            if following < 0 or mean + reach * g / m >= h[following] - h[best]:
+                for s in range(classes):
+                    if tied[s]:
+                        apart = (h[s] - h[best] - mean) / reach if m > 1 else 0.0  # m > 1 only where reach |g| > a gap
+                        q[s] = max(0.0, apart - g / m)
+                break
         q[y] = g
-        for i in range(tied):
-            apart = (gaps[i] - mean) / reach if tied > 1 else 0.0  # tied > 1 only where reach |g| exceeds a gap
-            q[order[i]] = max(0.0, apart - g / tied)
         return q
 
     return OnScores(value, slope, binary_implicit if reading is BINARY else multiclass_implicit)
 
+
+def score_constants(loss: Loss, classes: int) -> tuple[float, float]:
+    """The Lipschitz and smoothness constants of the loss in the scores H, in the Euclidean norm, without its L2 term.
+
+    A binary model has one score, and they are those of phi. With more classes Psi = H^y - H^s has a slope of length
+    sqrt(2), so a margin loss is sqrt(2) times as steep; where runners-up tie, Psi has a kink, so no margin loss is
+    smooth. The softmax cross-entropy has slope p - e_y, shorter than sqrt(2), and curvature diag(p) - p p^T <= I / 2.
+
+    >>> score_constants(LOSSES["logistic"], 2), score_constants(LOSSES["softmax"], 3)[1]
+    ((1.0, 0.25), 0.5)
+    """
+    if classes == 2:
+        return loss.lipschitz, loss.smoothness
+    return loss.score_constants if loss.scores is not None else (math.sqrt(2.0) * loss.lipschitz, math.inf)
+
+
+LOGISTIC_BENDS = (-40.0, -16.0, -4.0, -1.0, 0.0, 1.0, 4.0, 16.0, 40.0)
+"""Panels that widen with the distance from the poles of phi' at +-i pi; beyond 40 phi is a line to 1e-17."""
 
 LOSSES = {
     loss.name: loss
@@ -228,7 +253,7 @@ LOSSES = {
         Loss(
             "smoothed-hinge", smoothed_hinge_value, smoothed_hinge_slope, smoothed_hinge_implicit, 1.0, 1.0, (0.0, 1.0)
         ),
-        Loss("logistic", logistic_value, logistic_slope, logistic_implicit, 1.0, 0.25),
+        Loss("logistic", logistic_value, logistic_slope, logistic_implicit, 1.0, 0.25, bends=LOGISTIC_BENDS),
         Loss(
             "softmax",
             logistic_value,
@@ -236,7 +261,9 @@ LOSSES = {
             logistic_implicit,
             1.0,
             0.25,
+            bends=LOGISTIC_BENDS,
             scores=OnScores(softmax_value, softmax_slope, softmax_implicit),
+            score_constants=(math.sqrt(2.0), 0.5),
         ),
     )
 }

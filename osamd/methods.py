@@ -9,11 +9,20 @@ from typing import NamedTuple
 from numpy.typing import ArrayLike
 
 from osamd.algorithm import Rates, Round, State, bind
-from osamd.errors import InputError, lookup, reject, require_positive
+from osamd.errors import (
+    InputError,
+    lookup,
+    reject,
+    require_kind,
+    require_not_negative,
+    require_positive,
+    require_rate,
+    require_whole,
+)
 from osamd.geometry import Geometry, euclidean
 from osamd.losses import Loss, loss
 from osamd.models import Linear
-from osamd.queries import QUERIES
+from osamd.queries import QUERIES, Query, margin, uniform
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,9 @@ class Method:
     query: str
     self_training: bool
     teacher_decides: bool = False
+
+    def __post_init__(self) -> None:
+        lookup("Method", "query", self.query, QUERIES)
 
 
 METHODS = {
@@ -50,23 +62,28 @@ class TeacherStep(NamedTuple):
 
 def lemma1_step(sigma: float) -> TeacherStep:
     """Lemma 1: no cap, target margin sigma."""
-    require_positive("lemma1_step", "sigma", sigma)
-    return TeacherStep(cap=math.inf, target=sigma)
+    return TeacherStep(cap=math.inf, target=require_positive("lemma1_step", "sigma", sigma))
 
 
 def lemma3_step(sigma: float, G: float) -> TeacherStep:
     """Lemma 3: the cap sigma / G^2, target margin sigma."""
-    require_positive("lemma3_step", "sigma", sigma)
-    require_positive("lemma3_step", "G", G)
-    return TeacherStep(cap=sigma / G**2, target=sigma)
+    sigma = require_positive("lemma3_step", "sigma", sigma)
+    G = require_positive("lemma3_step", "G", G)
+    return TeacherStep(cap=sigma / (G * G), target=sigma)
 
 
 def experiments_step(cap: float = 1.0, scale: float = 0.0) -> TeacherStep:
     """The paper's experiments: target margin 1, a cap, and for deep models a fixed scale instead of the norm."""
-    require_positive("experiments_step", "cap", cap, infinite=True)
-    if not (scale >= 0.0 and math.isfinite(scale)):
-        raise reject("experiments_step", "scale", scale, "scale must be zero (divide by the norm) or positive.")
-    return TeacherStep(cap=cap, target=1.0, scale=scale)
+    return _checked(TeacherStep(cap=cap, target=1.0, scale=scale), "experiments_step")
+
+
+def _checked(step: TeacherStep, call: str) -> TeacherStep:
+    """A teacher step whose numbers can be used, as floats; `call` is whom the error speaks of."""
+    return TeacherStep(
+        require_positive(call, "cap", step.cap, infinite=True),
+        require_positive(call, "target", step.target),
+        require_not_negative(call, "scale", step.scale),
+    )
 
 
 class InnerLoops(NamedTuple):
@@ -95,9 +112,17 @@ class Settings:
     def __post_init__(self) -> None:
         require_positive("Settings", "eta", self.eta)
         require_positive("Settings", "sigma", self.sigma)
+        require_kind("Settings", "loss", self.loss, Loss, 'use one such as loss("hinge")')
+        require_kind("Settings", "geometry", self.geometry, Geometry, "use one such as euclidean() or ball(1.0)")
+        require_kind("Settings", "teacher", self.teacher, TeacherStep, "use one such as experiments_step(cap=1.0)")
+        _checked(self.teacher, "TeacherStep")
         if self.adaptation is not None:
-            require_positive("InnerLoops", "number", self.adaptation.number)
+            remedy = "use InnerLoops(number=20, rate=0.01), or None for the exact step"
+            require_kind("Settings", "adaptation", self.adaptation, InnerLoops, remedy)
+            require_whole("InnerLoops", "number", self.adaptation.number)
             require_positive("InnerLoops", "rate", self.adaptation.rate)
+        if self.label_rate is not None:
+            require_rate("Settings", "label_rate", self.label_rate)
 
 
 class Learner(NamedTuple):
@@ -122,20 +147,16 @@ def learner(method: str | Method, model: Linear, settings: Settings, start: Arra
     >>> paa.round.observe(paa.state, x, 0.5, paa.rates).label
     1
     """
-    chosen = lookup("learner", "method", method, METHODS) if isinstance(method, str) else method
-    geometry = settings.geometry
+    chosen = method if isinstance(method, Method) else lookup("learner", "method", method, METHODS)
+    require_kind("learner", "model", model, Linear, "build one with linear(features=...)")
+    require_kind("learner", "settings", settings, Settings, "build them with Settings(eta=..., sigma=...)")
+    geometry, teacher = settings.geometry, _checked(settings.teacher, "TeacherStep")
     if model.signed != geometry.signed:
         raise InputError(
             f"`learner(model=..., geometry={geometry.name!r})`: the model has signed={model.signed}, the geometry needs"
             f" signed={geometry.signed}; build the model with linear(..., signed={geometry.signed})."
         )
-    query = QUERIES[chosen.query]
-    parameter = settings.sigma
-    if chosen.query == "uniform":
-        if settings.label_rate is None:
-            raise reject("learner", "method", chosen.name, "it asks uniformly: give Settings(label_rate=...).")
-        parameter = settings.label_rate
-    query.check(parameter)
+    query = _query(chosen, settings)
     params = geometry.start(model.shape) if start is None else model.parameters(start, "learner")
     params = geometry.project(params)
     loops = settings.adaptation
@@ -144,24 +165,29 @@ def learner(method: str | Method, model: Linear, settings: Settings, start: Arra
         model,
         settings.loss,
         geometry,
-        bind(
-            model,
-            settings.loss,
-            geometry,
-            query,
+        bind(model, settings.loss, geometry),
+        Rates(
             self_training=chosen.self_training,
             teacher_decides=chosen.teacher_decides,
-            exact=loops is None,
-        ),
-        Rates(
-            eta=settings.eta,
-            query=parameter,
-            cap=settings.teacher.cap,
-            target=settings.teacher.target,
-            scale=settings.teacher.scale,
-            inner_loops=loops.number if loops else 0,
-            inner_rate=loops.rate if loops else 0.0,
+            sigma=query.sigma,
+            floor=query.floor,
+            eta=float(settings.eta),
+            cap=teacher.cap,
+            target=teacher.target,
+            scale=teacher.scale,
+            inner_loops=int(loops.number) if loops else 0,
+            inner_rate=float(loops.rate) if loops else 0.0,
             penalty=model.penalty(settings.loss.l2, settings.loss.free_bias),
         ),
         State(params, params),
     )
+
+
+def _query(method: Method, settings: Settings) -> Query:
+    if method.query == "margin":
+        return margin(settings.sigma)
+    if method.query == "uniform":
+        if settings.label_rate is None:
+            raise reject("learner", "method", method.name, "it asks uniformly: give Settings(label_rate=...).")
+        return uniform(settings.label_rate)
+    return QUERIES[method.query]()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osamd.errors import InputError, reject
+from osamd.errors import InputError, require_finite, require_numbers, require_whole
 from osamd.numerics import Array, lane_sum
 from osamd.scores import BINARY, MULTICLASS, Reading, Score
 
@@ -35,15 +35,26 @@ class Linear:
     reading: Reading
     scores: Callable[[Array, Array], Score]
     pull: Callable[[Score, Array], Array]
+    one_class: Callable[[Array, Array], Array]
+    """The parameters of one class, those that x meets: all of a binary model's, the first row of a multiclass one's."""
 
-    def augment(self, x: Array) -> Array:
+    def augment(self, x: ArrayLike) -> Array:
         """Features (..., features) as the weights see them (..., width): a 1 appended, then a negated copy if signed.
+
+        This is where samples come in, so they are checked here: finite numbers, `features` of them.
 
         >>> linear(features=2, signed=True).augment(np.array([15.0, 2.0])).tolist()
         [15.0, 2.0, 1.0, -15.0, -2.0, -1.0]
         """
-        x = np.concatenate([x, np.ones((*x.shape[:-1], 1))], axis=-1) if self.bias else x
-        return np.concatenate([x, -x], axis=-1) if self.signed else x
+        rows = require_numbers("augment", "x", x)
+        if rows.shape[-1:] != (self.features,):
+            raise InputError(
+                f"`augment(x=...)`: x has shape {rows.shape}, the model takes {self.features} features along the last"
+                " axis; build the model with linear(features=...) of the data."
+            )
+        require_finite("augment", "x", rows)
+        rows = np.concatenate([rows, np.ones((*rows.shape[:-1], 1))], axis=-1) if self.bias else rows
+        return np.concatenate([rows, -rows], axis=-1) if self.signed else rows
 
     def penalty(self, l2: float, free_bias: bool) -> Array:
         """The L2 coefficient of every parameter, shaped like them: zero at the bias where that is left free.
@@ -53,7 +64,7 @@ class Linear:
         >>> linear(features=2).penalty(0.2, free_bias=True).tolist()
         [0.2, 0.2, 0.0]
         """
-        penalty = np.full(self.shape, l2)
+        penalty = np.full(self.shape, float(l2))
         if self.bias and free_bias:
             penalty[..., -1] = 0.0
             if self.signed:
@@ -71,21 +82,17 @@ class Linear:
 
     def parameters(self, start: ArrayLike, call: str = "parameters") -> Array:
         """A starting point given by the user, checked and copied; `call` is whom the error speaks of."""
-        try:
-            params = np.array(start, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise reject(call, "start", start, "the starting point must be numbers in rows of one length.") from None
+        params = require_numbers(call, "start", start).copy()
         if params.shape != self.shape:
             raise InputError(
                 f"`{call}(start=...)`: the starting point has shape {params.shape}, the model needs {self.shape}"
                 f" ({self.features} features{', a bias' * self.bias}{', signed pairs' * self.signed})."
             )
-        if not np.isfinite(params).all():
-            raise reject(call, "start", params.tolist(), "the starting point must be finite.")
+        require_finite(call, "start", params)
         return params
 
 
-def _binary_scores(w: Array, x: Array) -> float:
+def binary_scores(w: Array, x: Array) -> float:
     return float(lane_sum(w * x))
 
 
@@ -93,12 +100,21 @@ def _binary_pull(slope: float, x: Array) -> Array:
     return slope * x
 
 
-def _multiclass_scores(w: Array, x: Array) -> Array:
+def multiclass_scores(w: Array, x: Array) -> Array:
     return lane_sum(w * x)
 
 
 def _multiclass_pull(slope: Array, x: Array) -> Array:
     return np.outer(slope, x)
+
+
+def _only_class(params: Array, x: Array) -> Array:
+    return params
+
+
+def _first_class(params: Array, x: Array) -> Array:
+    first: Array = params[0]
+    return first
 
 
 def linear(features: int, classes: int = 2, *, bias: bool = True, signed: bool = False) -> Linear:
@@ -107,12 +123,10 @@ def linear(features: int, classes: int = 2, *, bias: bool = True, signed: bool =
     >>> linear(features=2).shape, linear(features=2, classes=3).shape
     ((3,), (3, 3))
     """
-    if features < 1:
-        raise reject("linear", "features", features, "a model needs at least one feature.")
-    if classes < 2:
-        raise reject("linear", "classes", classes, "a classifier needs at least two classes to decide between.")
+    features = require_whole("linear", "features", features)
+    classes = require_whole("linear", "classes", classes, 2)
     width = (features + bias) * (2 if signed else 1)
     if classes == 2:
-        return Linear(features, 2, bias, signed, (width,), BINARY, _binary_scores, _binary_pull)
+        return Linear(features, 2, bias, signed, (width,), BINARY, binary_scores, _binary_pull, _only_class)
     shape = (classes, width)
-    return Linear(features, classes, bias, signed, shape, MULTICLASS, _multiclass_scores, _multiclass_pull)
+    return Linear(features, classes, bias, signed, shape, MULTICLASS, multiclass_scores, _multiclass_pull, _first_class)

@@ -47,6 +47,21 @@ def check_block(learner: Learner, x: Array, y: Labels, first: int) -> None:
         )
 
 
+def diverged(t: int) -> InputError:
+    """The error for a round whose scores or loss are not finite numbers any more."""
+    return InputError(
+        f"`play(...)`: in round {t} the scores are no longer finite: the steps are too large for these features."
+        " Scale the features, or lower eta, the L2 term or the inner rate."
+    )
+
+
+def check_finite(ledger: Ledger, first: int, last: int) -> None:
+    """Refuse to go on once a score or a loss is not a finite number, naming the first round."""
+    finite = np.isfinite(ledger.loss[first:last]) & np.isfinite(ledger.margin[first:last])
+    if not finite.all():
+        raise diverged(first + int(np.argmin(finite)))
+
+
 def play(
     learner: Learner,
     stream: Stream,
@@ -76,20 +91,28 @@ def play(
     t = 0
     for x, y in stream.blocks(seed):
         check_block(learner, x, y, t)
-        for row, label, u in zip(model.augment(x), y.tolist(), generator.random(len(y)).tolist(), strict=True):
-            decision = observe(state, row, u, rates)
-            state = learn(state, row, decision, label if decision.query else UNLABELLED, rates)
-            w = decision.adapted
-            ledger.label[t] = label
-            ledger.decision[t] = decision.label
-            ledger.pseudolabel[t] = decision.pseudolabel
-            ledger.margin[t] = decision.margin
-            ledger.probability[t] = decision.probability
-            ledger.asked[t] = decision.query
-            ledger.loss[t] = value(model.scores(w, row), label) + float(lane_sum((rates.penalty * w * w).ravel()))
-            if ledger.params is not None:
-                ledger.params[t] = w
-            t += 1
+        first = t
+        # A step too large for its stream overflows; that is caught at the end of the block, with its round.
+        with np.errstate(all="ignore"):
+            for row, label, u in zip(model.augment(x), y.tolist(), generator.random(len(y)).tolist(), strict=True):
+                try:
+                    decision = observe(state, row, u, rates)
+                    state = learn(state, row, decision, label if decision.query else UNLABELLED, rates)
+                    w = decision.adapted
+                    suffered = value(model.scores(w, row), label) + float(lane_sum((rates.penalty * w * w).ravel()))
+                except (OverflowError, ZeroDivisionError) as error:
+                    raise diverged(t) from error
+                ledger.label[t] = label
+                ledger.decision[t] = decision.label
+                ledger.pseudolabel[t] = decision.pseudolabel
+                ledger.margin[t] = decision.margin
+                ledger.probability[t] = decision.probability
+                ledger.asked[t] = decision.query
+                ledger.loss[t] = suffered
+                if ledger.params is not None:
+                    ledger.params[t] = w
+                t += 1
+        check_finite(ledger, first, t)
         if progress is not None:
             progress(t)
     if t != stream.rounds:

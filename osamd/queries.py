@@ -1,7 +1,6 @@
-"""Queries: the probability of asking for a label, from the teacher's confidence and one number.
+"""Queries: the probability of asking for a label, from the teacher's confidence.
 
-Each is a plain function (confidence, parameter) -> probability; the parameter is sigma for the margin rule and the
-rate for the uniform one.
+All are one rule, max(floor, sigma / (sigma + confidence)), with other numbers.
 """
 
 from __future__ import annotations
@@ -9,66 +8,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from osamd.errors import reject, require_positive
+from osamd.errors import require_positive, require_rate
 
 
 class Query(NamedTuple):
-    """A rule that asks: its probability, and the check of its one parameter.
+    """The two numbers of the rule."""
 
-    >>> QUERIES["margin"].probability(0.35, 0.35), QUERIES["uniform"].probability(0.35, 0.1)
-    (0.5, 0.1)
+    sigma: float
+    floor: float
+
+
+def query_probability(confidence: float, sigma: float, floor: float) -> float:
+    """max(floor, sigma / (sigma + confidence)): the rule of Algorithms 1 and 2 where floor is 0.
+
+    >>> query_probability(0.35, 0.35, 0.0), query_probability(1.0, 0.0, 0.2)
+    (0.5, 0.2)
     """
-
-    name: str
-    probability: Callable[[float, float], float]
-    """(confidence >= 0, parameter) -> a number in [0, 1] that falls, or stays, as the confidence grows."""
-    check: Callable[[float], None]
-    """Refuses a parameter that the rule cannot use."""
+    if sigma == 0.0:
+        return floor
+    return max(floor, sigma / (sigma + confidence))
 
 
-def margin_probability(confidence: float, sigma: float) -> float:
-    """sigma / (sigma + confidence), as in Algorithms 1 and 2.
-
-    >>> margin_probability(0.0, 0.35), margin_probability(0.35, 0.35)
-    (1.0, 0.5)
-    """
-    return sigma / (sigma + confidence)
+def margin(sigma: float, floor: float = 0.0) -> Query:
+    """Ask where the teacher is unsure: sigma / (sigma + confidence), and never with less than `floor`."""
+    return Query(require_positive("margin", "sigma", sigma), require_rate("margin", "floor", floor))
 
 
-def uniform_probability(confidence: float, rate: float) -> float:
-    """The same for every sample: OMD (partial), and OSAMD without active query."""
-    return rate
+def uniform(rate: float) -> Query:
+    """Ask for every label with the same probability."""
+    return Query(0.0, require_rate("uniform", "rate", rate))
 
 
-def always_probability(confidence: float, parameter: float) -> float:
-    """1: OMD (all)."""
-    return 1.0
+def always() -> Query:
+    """Ask for every label."""
+    return Query(0.0, 1.0)
 
 
-def never_probability(confidence: float, parameter: float) -> float:
-    """0: self-training alone."""
-    return 0.0
+def never() -> Query:
+    """Ask for none."""
+    return Query(0.0, 0.0)
 
 
-def _check_sigma(sigma: float) -> None:
-    require_positive("query", "sigma", sigma)
-
-
-def _check_rate(rate: float) -> None:
-    if not 0.0 <= rate <= 1.0:
-        raise reject("query", "label_rate", rate, "a rate of labels lies between 0 and 1.")
-
-
-def _check_nothing(parameter: float) -> None:
-    """The rule has no parameter."""
-
-
-QUERIES = {
-    query.name: query
-    for query in (
-        Query("margin", margin_probability, _check_sigma),
-        Query("uniform", uniform_probability, _check_rate),
-        Query("always", always_probability, _check_nothing),
-        Query("never", never_probability, _check_nothing),
-    )
-}
+QUERIES: dict[str, Callable[..., Query]] = {"margin": margin, "uniform": uniform, "always": always, "never": never}

@@ -149,7 +149,7 @@ def test_algorithm_2_on_two_classes_with_half_the_step_is_algorithm_1(name, adap
 
 def _multiclass_functions():
     three = linear(features=2, classes=3)
-    return three.scores, three.pull
+    return three.scores, three.pull, three.one_class
 
 
 @pytest.mark.parametrize(

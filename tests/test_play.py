@@ -3,11 +3,13 @@
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from osamd.errors import InputError
+from osamd.geometry import p_norm
 from osamd.losses import loss
 from osamd.methods import METHODS, InnerLoops, Settings, learner
 from osamd.models import linear
@@ -112,3 +114,36 @@ class Broken(Arrays):
 def test_bad_samples_are_refused_with_their_round(stream, sentence):
     with pytest.raises(InputError, match=sentence):
         play(learner("osamd", linear(2), SETTINGS, START), stream, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "scale"),
+    [
+        ("omd-all", {"eta": 5.0, "loss": loss("hinge", l2=0.3)}, 1.0),
+        ("osamd", {"adaptation": InnerLoops(200, 1e3)}, 1.0),
+        ("osamd", {"loss": loss("squared-hinge"), "adaptation": None}, 1e100),
+        ("osamd", {"loss": loss("logistic"), "geometry": p_norm(1.5), "adaptation": None}, 1e300),
+        ("osamd", {"loss": loss("softmax"), "eta": 1e10, "adaptation": None}, 1e300),
+    ],
+)
+def test_a_diverging_run_is_stopped_with_its_round(method, changes, scale):
+    x, y = rotating_gaussian(2000).sample(0)
+    stream = Arrays(x * scale, list(y))
+    with pytest.raises(InputError, match=r"in round \d+ the scores are no longer finite"):
+        play(learner(method, linear(2), replace(SETTINGS, **changes)), stream, 0)
+
+
+@pytest.mark.parametrize("name", ["hinge", "logistic"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_nudge_of_one_bit_stays_small_with_the_exact_step(name, classes):
+    """The exact step lands on kinks; the student's slope there must not hang on the last bit."""
+    x, y = rotating_gaussian(1000).sample(0)
+    y = y + (x[:, 1] > 8.0) if classes == 3 else y
+    nudge = 1.0 + np.random.default_rng(0).choice([0.0, 2.0**-52], size=x.shape)
+    settings = Settings(eta=0.01, sigma=0.35, loss=loss(name, l2=0.2))
+    one, two = (
+        play(learner("osamd", linear(2, classes), settings), Arrays(rows, list(y), classes=range(classes)), 0)
+        for rows in (x, x * nudge)
+    )
+    np.testing.assert_array_equal(one.ledger.asked, two.ledger.asked)
+    np.testing.assert_allclose(one.state.student, two.state.student, atol=1e-11)

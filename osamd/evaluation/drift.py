@@ -1,31 +1,35 @@
-"""How far two data distributions, or two windows of samples, are apart.
+"""How far two data distributions, or two windows of samples, are apart: total variation and Wasserstein infinity.
 
 The paper bounds the drift V_T = sum_t d(P_t, P_{t+1}) in one of three distances d (section "Domain Discrepancy to
-Temporal Variability"): total variation (Proposition 1), Wasserstein infinity (2), maximum mean discrepancy (3).
-Closed forms serve laws that are known, such as synthetic streams; the sample measures take windows, arrays (n, d).
-`osamd.evaluation.propositions` turns the sum of any of them into a bound on the temporal variability.
-Past 300 lines because the three distances share one boundary (the last section) and are read side by side.
+Temporal Variability"): total variation (Proposition 1), Wasserstein infinity (2), and the maximum mean discrepancy (3),
+which is in `osamd.evaluation.mmd`. Closed forms serve laws that are known, such as synthetic streams; the sample
+measures take windows, arrays (n, d). `osamd.evaluation.propositions` turns the sum of any of them into a bound on the
+temporal variability.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
+from scipy.sparse.csgraph import maximum_bipartite_matching, maximum_flow
 from scipy.spatial import KDTree
-from scipy.spatial.distance import cdist, pdist
-from scipy.special import betainc, ndtr, ndtri
+from scipy.spatial.distance import cdist
+from scipy.special import betainc, betaincinv, ndtr
 
-from osamd.errors import InputError, lookup, reject, require_positive
+from osamd.errors import InputError, reject, require_positive, require_whole
+from osamd.evaluation.samples import finite_array, two_windows
+from osamd.numerics import Array
 
-Floats = NDArray[np.float64]
-Kernel = Callable[[Floats, Floats], Floats]
+Decide = Callable[[Array], ArrayLike]
+"""Rows (n, d) to numbers (n,), positive inside an event."""
+
+EventLearner = Callable[[Array, Array], Decide]
+"""Samples of P (n, d) and of Q (m, d) to the event where P is thought to outweigh Q."""
 
 
 # Closed forms: the law is known.
@@ -39,6 +43,7 @@ def gaussian_total_variation(
     With D the Mahalanobis distance of the means, f and g the densities, p and q the weights,
         ∫ (p f - q g)_+ = p Φ(D/2 + log(p/q)/D) - q Φ(-D/2 + log(p/q)/D),
     which is (p - q)_+ at D = 0 and 2 Φ(D/2) - 1 at p = q = 1: the d_TV of Assumption 1 and Proposition 1.
+    The form is for equal covariances alone; laws of different ones have no such closed form.
     Shapes: means (d,), covariance (d, d), positive definite.
 
     >>> round(gaussian_total_variation([0.0, 0.0], [0.0, 2.0], np.eye(2)), 4)
@@ -48,7 +53,7 @@ def gaussian_total_variation(
     for name, weight in (("weight_p", weight_p), ("weight_q", weight_q)):
         if not 0 <= weight < math.inf:
             raise reject(call, name, weight, f"{name} must be finite and not negative; it is a class prior, or 1.")
-    gap = _finite(call, "mean_p", mean_p, 1) - _finite(call, "mean_q", mean_q, 1, like=np.shape(mean_p))
+    gap = finite_array(call, "mean_p", mean_p, 1) - finite_array(call, "mean_q", mean_q, 1, like=np.shape(mean_p))
     distance = float(np.linalg.norm(np.linalg.solve(_cholesky(call, covariance, gap.size), gap)))
     if distance == 0 or weight_p == 0 or weight_q == 0:
         return max(float(weight_p) - float(weight_q), 0.0)
@@ -69,11 +74,11 @@ def joint_gaussian_total_variation(
     0.2
     """
     call = "joint_gaussian_total_variation"
-    rows_p = _finite(call, "means_p", means_p, 2)
-    rows_q = _finite(call, "means_q", means_q, 2, like=rows_p.shape)
+    rows_p = finite_array(call, "means_p", means_p, 2)
+    rows_q = finite_array(call, "means_q", means_q, 2, like=rows_p.shape)
     classes = rows_p.shape[:1]
-    weights_p = _priors(call, "priors_p", _finite(call, "priors_p", priors_p, 1, like=classes))
-    weights_q = _priors(call, "priors_q", _finite(call, "priors_q", priors_q, 1, like=classes))
+    weights_p = _priors(call, "priors_p", finite_array(call, "priors_p", priors_p, 1, like=classes))
+    weights_q = _priors(call, "priors_q", finite_array(call, "priors_q", priors_q, 1, like=classes))
     per_class = zip(rows_p, rows_q, weights_p, weights_q, strict=True)
     return min(sum(gaussian_total_variation(f, g, covariance, float(p), float(q)) for f, g, p, q in per_class), 1.0)
 
@@ -91,8 +96,7 @@ def ball_total_variation(distance: float, radius: float, dimension: int) -> floa
     if not distance >= 0:
         raise reject(call, "distance", distance, "distance must not be negative.")
     require_positive(call, "radius", radius)
-    if dimension < 1 or int(dimension) != dimension:
-        raise reject(call, "dimension", dimension, "dimension must be a whole number, at least 1.")
+    dimension = require_whole(call, "dimension", dimension)
     half = min(distance / (2 * radius), 1.0)
     return float(betainc(0.5, (dimension + 1) / 2, half * half))
 
@@ -100,201 +104,143 @@ def ball_total_variation(distance: float, radius: float, dimension: int) -> floa
 # From samples: two windows of a stream.
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A number read off samples, and an interval; the call that made it says what the interval covers."""
+class Estimate(NamedTuple):
+    """A total variation read off samples: a value that tends to be too low, a lower limit, and the trivial upper one.
+
+    `low` is a lower confidence limit of d_TV. `high` is 1: without assumptions on the laws no sample bounds d_TV from
+    above, since two laws that share no point may give samples that look alike.
+    """
 
     value: float
     low: float
-    high: float
+    high: float = 1.0
+
+
+def nearest_neighbours(neighbours: int | None = None) -> EventLearner:
+    """The event where P outnumbers Q among the nearest samples, each counted as a share of its own window.
+
+    `neighbours`: how many; the root of the number of samples by default. Distances are Euclidean: bring features to one
+    scale first.
+    """
+    if neighbours is not None:
+        neighbours = require_whole("nearest_neighbours", "neighbours", neighbours)
+
+    def learn(p: Array, q: Array) -> Decide:
+        pool = np.concatenate([p, q])
+        votes = np.repeat([len(q), -len(p)], [len(p), len(q)])  # shares a/n > b/m as integers a m > b n: exact
+        order = np.random.default_rng(0).permutation(len(pool))  # else ties in distance would be broken by window
+        tree, votes = KDTree(pool[order]), votes[order]
+        k = min(neighbours or math.isqrt(len(pool)), len(pool))
+        return lambda rows: votes[tree.query(rows, k=[*range(1, k + 1)])[1]].sum(axis=1)
+
+    return learn
 
 
 def total_variation(
-    p: ArrayLike, q: ArrayLike, *, confidence: float = 0.9, neighbours: int | None = None, seed: int = 0
+    p: ArrayLike, q: ArrayLike, *, confidence: float = 0.9, learn: EventLearner | None = None, seed: int = 0
 ) -> Estimate:
-    """Total variation sup_E |P(E) - Q(E)| from samples, by learning an event E and measuring it on other samples.
+    """A lower estimate of total variation, sup_E |P(E) - Q(E)|: learn an event E, and measure it on other samples.
 
-    Each window is halved at random. On one half, E is the set where P outnumbers Q (each share taken of its own
-    window) among the `neighbours` nearest points; on the other half P(E) - Q(E) is measured. The halves then swap
-    and the two differences are averaged. Shapes: p (n, d), q (m, d), n and m at least 2. Default neighbours: the
-    root of the size of the half. Distances are Euclidean: bring features to one scale first.
+    Each window is halved at random. On one half `learn` (by default `nearest_neighbours()`) finds an event E; on the
+    other half P(E) - Q(E) is measured. The halves then swap, and `value` is the mean of the two differences; it tends
+    to lie below d_TV, the more so the worse E is learned. Shapes: p (n, d), q (m, d), n and m at least 2.
 
-    [low, high] covers, at `confidence`, the mean of P(E) - Q(E) over the two *learned* events. No event exceeds
-    d_TV, so `low` is a lower bound of d_TV at confidence (1 + confidence) / 2; `high` is NOT an upper bound: an
-    event learned imperfectly biases `value` downwards. All three are clipped to [0, 1].
+    `low` lies above d_TV with probability at most 1 - `confidence`, for any laws, sizes and learner: no event exceeds
+    d_TV, and given E the counts on the other half are binomial, so Clopper and Pearson's limits of the four
+    frequencies, each at a quarter of 1 - `confidence`, hold together. `high` is 1. All are clipped to [0, 1].
 
     >>> rng = np.random.default_rng(0)
     >>> drift = total_variation(rng.normal(0, 1, (500, 1)), rng.normal(2, 1, (500, 1)))
-    >>> bool(drift.low < 2 * ndtr(1.0) - 1 < drift.high)  # the truth, 0.683
-    True
+    >>> truth = 2 * ndtr(1.0) - 1  # 0.683
+    >>> bool(0.4 < drift.low < truth), drift.high
+    (True, 1.0)
     """
     call = "total_variation"
-    a, b = _windows(call, p, q, least=2)
+    a, b = two_windows(call, p, q, least=2)
     if not 0 < confidence < 1:
         raise reject(call, "confidence", confidence, "confidence must lie strictly between 0 and 1, such as 0.9.")
-    smallest = len(a) // 2 + len(b) // 2
-    if neighbours is not None and not 1 <= neighbours <= smallest:
-        raise reject(call, "neighbours", neighbours, f"neighbours must lie in 1..{smallest}, the points of a half.")
     rng = np.random.default_rng(seed)
     a, b = rng.permutation(a), rng.permutation(b)
     halves = (a[: len(a) // 2], b[: len(b) // 2]), (a[len(a) // 2 :], b[len(b) // 2 :])
-    first = _held_out_gap(halves[0], halves[1], neighbours, rng)
-    second = _held_out_gap(halves[1], halves[0], neighbours, rng)
-    value = (first[0] + second[0]) / 2
-    # Each fold teaches the event the other measures, so their errors correlate (at P = Q, positively): the standard
-    # deviation of their mean is at most the mean of theirs, whatever the correlation.
-    width = float(ndtri((1 + confidence) / 2)) * (first[1] + second[1]) / 2
-    return Estimate(*(min(max(bound, 0.0), 1.0) for bound in (value, value - width, value + width)))
+    risk = (1 - confidence) / 4
+    value = low = 0.0
+    for taught, measured in (halves, halves[::-1]):
+        decide = (learn or nearest_neighbours())(*taught)
+        (inside_p, n), (inside_q, m) = (_inside(call, decide, window) for window in measured)
+        value += (inside_p / n - inside_q / m) / 2
+        # Clopper and Pearson: the frequency at which so many inside, or more (or fewer), have a probability of `risk`.
+        least_p = float(betaincinv(inside_p, n - inside_p + 1, risk)) if inside_p > 0 else 0.0
+        most_q = float(betaincinv(inside_q + 1, m - inside_q, 1 - risk)) if inside_q < m else 1.0
+        low += (least_p - most_q) / 2
+    return Estimate(min(max(value, 0.0), 1.0), max(low, 0.0))
 
 
-def _held_out_gap(
-    learn: tuple[Floats, Floats], measure: tuple[Floats, Floats], neighbours: int | None, rng: np.random.Generator
-) -> tuple[float, float]:
-    """P(E) - Q(E) on `measure` for the event E learned on `learn`, and its standard deviation given E."""
-    sizes = len(learn[0]), len(learn[1])
-    pool = np.concatenate(learn)
-    votes = np.repeat([sizes[1], -sizes[0]], sizes)  # shares a/n > b/m as integers a m > b n: exact
-    order = rng.permutation(len(pool))  # else points at equal distance would be chosen by window
-    tree, votes = KDTree(pool[order]), votes[order]
-    k = neighbours or math.isqrt(len(pool))
-    frequencies, variance = [], 0.0
-    for window in measure:
-        nearest = tree.query(window, k=[*range(1, k + 1)])[1]
-        inside = int(np.sum(votes[nearest].sum(axis=1) > 0))
-        frequencies.append(inside / len(window))
-        smoothed = (inside + 1) / (len(window) + 2)  # Laplace's rule: none or all inside must not read as certainty
-        variance += smoothed * (1 - smoothed) / len(window)
-    return frequencies[0] - frequencies[1], math.sqrt(variance)
+def _inside(call: str, decide: Decide, window: Array) -> tuple[int, int]:
+    """How many rows of the window lie inside the event, of how many."""
+    decided = np.asarray(decide(window), dtype=np.float64)
+    if decided.shape != (len(window),) or np.isnan(decided).any():
+        rule = f"what it returns must turn {len(window)} rows into {len(window)} numbers, positive inside the event."
+        raise InputError(f"`{call}(learn=...)`: {rule}")
+    return int(np.sum(decided > 0)), len(window)
 
 
 def wasserstein_infinity(p: ArrayLike, q: ArrayLike) -> float:
-    """Wasserstein infinity distance of two windows of equal size: the least r that matches all points within r.
+    """Wasserstein infinity distance of two windows: the least r such that all mass can move by r or less.
 
-    W_inf = min over permutations s of max_i ||p_i - q_s(i)|| (Proposition 2), exact, by bisection over the distinct
-    distances, each step a maximum bipartite matching. Shapes: p (n, d), q (n, d).
+    W_inf = min over couplings of the largest distance moved (Proposition 2), with mass 1/n on each row of p and 1/m on
+    each of q; exact, by bisection over the distinct distances. Each step asks whether a coupling within r exists: for
+    n = m a maximum bipartite matching, otherwise a maximum flow of nm / gcd(n, m) units. Shapes: p (n, d), q (m, d).
     Differs from the paper: the infimum is over couplings, not over maps h, because samples may repeat a point.
 
     >>> wasserstein_infinity([[0.0], [1.0]], [[1.5], [0.0]])
     0.5
+    >>> wasserstein_infinity([[0.0], [4.0]], [[0.0], [1.0], [4.0]])  # half of the mass at 1 comes from 4
+    3.0
     """
-    a, b = _windows("wasserstein_infinity", p, q)
-    if len(a) != len(b):
-        rule = f"both windows need equally many rows, p has {len(a)}; draw {min(len(a), len(b))} of the larger."
-        raise InputError(f"`wasserstein_infinity(q=<{len(b)} rows>)`: {rule}")
+    a, b = two_windows("wasserstein_infinity", p, q)
     distances = cdist(a, b)
     floor = max(distances.min(axis=0).max(), distances.min(axis=1).max())  # each point must reach its nearest one
     radii = np.unique(distances[distances >= floor])
     low, high = 0, len(radii) - 1
     while low < high:
         middle = (low + high) // 2
-        matching = maximum_bipartite_matching(csr_array(distances <= radii[middle]), perm_type="column")
-        if np.all(matching >= 0):
+        if _coupled(distances <= radii[middle]):
             high = middle
         else:
             low = middle + 1
     return float(radii[low])
 
 
-# Kernels, and the maximum mean discrepancy.
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """k(x, y) = exp(-||x - y||² / (2 bandwidth²)): (n, d), (m, d) to (n, m)."""
-
-    bandwidth: float
-
-    def __post_init__(self) -> None:
-        require_positive("Gaussian", "bandwidth", self.bandwidth)
-
-    def __call__(self, x: Floats, y: Floats) -> Floats:
-        return np.exp(-cdist(x, y, "sqeuclidean") / (2 * self.bandwidth**2))
-
-
-@dataclass(frozen=True)
-class Laplace:
-    """k(x, y) = exp(-||x - y|| / bandwidth), the Euclidean norm: (n, d), (m, d) to (n, m)."""
-
-    bandwidth: float
-
-    def __post_init__(self) -> None:
-        require_positive("Laplace", "bandwidth", self.bandwidth)
-
-    def __call__(self, x: Floats, y: Floats) -> Floats:
-        return np.exp(-cdist(x, y) / self.bandwidth)
-
-
-def linear(x: Floats, y: Floats) -> Floats:
-    """k(x, y) = <x, y>, whose MMD is the distance of the means: (n, d), (m, d) to (n, m)."""
-    return x @ y.T
-
-
-def median_distance(pooled: Floats) -> float:
-    """Median distance between distinct points, the usual bandwidth; 1 if all coincide, where any serves.
-
-    >>> median_distance(np.array([[0.0], [1.0], [3.0]]))
-    2.0
-    """
-    distances = pdist(pooled)
-    distinct = distances[distances > 0]
-    return float(np.median(distinct)) if distinct.size else 1.0
-
-
-KERNELS: Mapping[str, Callable[[Floats], Kernel]] = MappingProxyType(
-    {
-        "gaussian": lambda pooled: Gaussian(median_distance(pooled)),
-        "linear": lambda pooled: linear,
-        "laplace": lambda pooled: Laplace(median_distance(pooled)),
-    }
-)
-"""Kernels by name, each fitted to the pooled samples (n + m, d)."""
-
-
-def mmd_squared(p: ArrayLike, q: ArrayLike, kernel: str | Kernel = "gaussian") -> float:
-    """Unbiased estimate of MMD²(P, Q) = ||E φ(x) - E φ(x')||²; it may be negative when P and Q are close.
-
-    mean_{i≠j} k(p_i, p_j) + mean_{i≠j} k(q_i, q_j) - 2 mean k(p_i, q_j), k(x, y) = <φ(x), φ(y)> (Proposition 3;
-    Gretton et al., JMLR 2012, Lemma 6). `kernel` is a name in `KERNELS` or a callable (n, d), (m, d) to (n, m).
-    Shapes: p (n, d), q (m, d), n and m at least 2. Unbiased for a fixed kernel: the bandwidth of "gaussian" and
-    "laplace" comes from the samples. To sum over a stream, fix φ, as Proposition 3 does: pass `Gaussian(bandwidth)`.
-
-    >>> mmd_squared([[0.0], [2.0]], [[3.0], [5.0]], kernel="linear")  # (1 - 4)² - 2 * (sample variance 2) / 2
-    7.0
-    """
-    call = "mmd_squared"
-    a, b = _windows(call, p, q, least=2)
-    if isinstance(kernel, str):
-        kernel = lookup(call, "kernel", kernel, KERNELS)(np.concatenate([a, b]))
-    grams = [np.asarray(kernel(x, y), dtype=np.float64) for x, y in ((a, a), (b, b), (a, b))]
-    for gram, shape in zip(grams, ((len(a), len(a)), (len(b), len(b)), (len(a), len(b))), strict=True):
-        if gram.shape != shape or not np.isfinite(gram).all():
-            raise reject(call, "kernel", kernel, f"it must return finite numbers of shape (n, m), here {shape}.")
-    within = [(gram.sum() - np.trace(gram)) / (len(gram) * (len(gram) - 1)) for gram in grams[:2]]
-    return float(within[0] + within[1] - 2 * grams[2].mean())
-
-
-def mmd(p: ArrayLike, q: ArrayLike, kernel: str | Kernel = "gaussian") -> float:
-    """Maximum mean discrepancy: the root of the positive part of `mmd_squared`, same arguments and shapes.
-
-    >>> round(mmd([[0.0], [2.0]], [[3.0], [5.0]], kernel="linear"), 4)
-    2.6458
-    """
-    return math.sqrt(max(mmd_squared(p, q, kernel), 0.0))
+def _coupled(near: NDArray[np.bool_]) -> bool:
+    """Whether mass 1/n on every row can be moved to mass 1/m on every column, along the pairs that are near."""
+    n, m = near.shape
+    if n == m:
+        return bool(np.all(maximum_bipartite_matching(csr_array(near), perm_type="column") >= 0))
+    unit = math.gcd(n, m)
+    give, take = m // unit, n // unit  # a row gives, a column takes
+    rows, columns = np.nonzero(near)
+    # Nodes: the rows, the columns, the source, the sink.
+    source, sink = np.full(n, n + m), np.full(m, n + m + 1)
+    tails = np.concatenate([source, rows, n + np.arange(m)])
+    heads = np.concatenate([np.arange(n), n + columns, sink])
+    capacity = np.repeat(np.array([give, min(give, take), take], dtype=np.int32), [n, len(rows), m])
+    graph = csr_array((capacity, (tails, heads)), shape=(n + m + 2, n + m + 2))
+    return bool(maximum_flow(graph, n + m, n + m + 1).flow_value == n * give)
 
 
 def class_conditional(
-    measure: Callable[[Floats, Floats], float], x_p: ArrayLike, y_p: ArrayLike, x_q: ArrayLike, y_q: ArrayLike
+    measure: Callable[[Array, Array], float], x_p: ArrayLike, y_p: ArrayLike, x_q: ArrayLike, y_q: ArrayLike
 ) -> float:
     """Largest drift over the classes: max_y measure(P(X | Y=y), Q(X | Y=y)).
 
     With `wasserstein_infinity` this is ρ of Proposition 2, with `mmd` the d_MMD of Proposition 3; for total
-    variation pass `lambda p, q: total_variation(p, q).value`. Shapes: x (n, d), y (n,).
+    variation pass `lambda p, q: total_variation(p, q).value`, a lower estimate. Shapes: x (n, d), y (n,).
 
     >>> class_conditional(wasserstein_infinity, [[0.0], [5.0]], [-1, 1], [[7.0], [1.0]], [1, -1])
     2.0
     """
     call = "class_conditional"
-    a, b = _windows(call, x_p, x_q, names=("x_p", "x_q"))
+    a, b = two_windows(call, x_p, x_q, names=("x_p", "x_q"))
     labels = {"y_p": np.asarray(y_p), "y_q": np.asarray(y_q)}
     for (name, y), rows in zip(labels.items(), (len(a), len(b)), strict=True):
         if y.shape != (rows,):
@@ -307,52 +253,14 @@ def class_conditional(
     return max(float(measure(a[labels["y_p"] == y], b[labels["y_q"] == y])) for y in classes)
 
 
-# The boundary: what is refused.
-
-
-def _finite(call: str, name: str, value: ArrayLike, dimensions: int, like: tuple[int, ...] | None = None) -> Floats:
-    """A finite, non-empty array of that many dimensions (and of shape `like`), or an error."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`{call}({name}=...)`: {name} must be an array of numbers; {error}.") from None
-    here = f"`{call}({name}=<shape {array.shape}>)`: {name} must"
-    if array.ndim != dimensions:
-        remedy = "; reshape(-1, 1) turns a list of numbers into rows" if (array.ndim, dimensions) == (1, 2) else ""
-        raise InputError(f"{here} be a {dimensions}-D array{remedy}.")
-    if array.size == 0:
-        raise InputError(f"{here} not be empty.")
-    if like is not None and array.shape != like:
-        raise InputError(f"{here} have shape {like}, to go with the other arguments.")
-    if not np.isfinite(array).all():
-        raise InputError(f"{here} be finite; drop or fill the rows that hold NaN or infinity.")
-    return array
-
-
-def _windows(
-    call: str, p: ArrayLike, q: ArrayLike, *, least: int = 1, names: tuple[str, str] = ("p", "q")
-) -> tuple[Floats, Floats]:
-    """Two windows of samples with the same columns and at least `least` rows each, or an error."""
-    a, b = _finite(call, names[0], p, 2), _finite(call, names[1], q, 2)
-    if a.shape[1] != b.shape[1]:
-        rule = f"it must have as many columns as {names[0]}, which has {a.shape[1]}."
-        raise InputError(f"`{call}({names[1]}=<shape {b.shape}>)`: {rule}")
-    for name, window in zip(names, (a, b), strict=True):
-        if len(window) < least:
-            raise InputError(
-                f"`{call}({name}=<{len(window)} rows>)`: it needs at least {least} rows; widen the window."
-            )
-    return a, b
-
-
-def _priors(call: str, name: str, priors: Floats) -> Floats:
+def _priors(call: str, name: str, priors: Array) -> Array:
     if (priors < 0).any() or abs(priors.sum() - 1) > 1e-9:
         raise reject(call, name, priors.tolist(), f"{name} must be probabilities that sum to 1; divide by their sum.")
     return priors
 
 
-def _cholesky(call: str, covariance: ArrayLike, dimension: int) -> Floats:
-    matrix = _finite(call, "covariance", covariance, 2, like=(dimension, dimension))
+def _cholesky(call: str, covariance: ArrayLike, dimension: int) -> Array:
+    matrix = finite_array(call, "covariance", covariance, 2, like=(dimension, dimension))
     rule = "covariance must be symmetric and positive definite; add a small multiple of the identity if it is singular."
     if not np.allclose(matrix, matrix.T):
         raise reject(call, "covariance", matrix.tolist(), rule)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 Task = TypeVar("Task")
@@ -31,16 +33,40 @@ def run_many(
             told()
         return results
     from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
+    from multiprocessing import active_children, get_context
 
+    others = active_children()
     # Spawned, not forked: a progress bar runs a thread, and a fork of a threaded process may hang.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(function, task) for task in tasks]
+    with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         try:
+            with _interrupt_waits():
+                futures = [pool.submit(function, task) for task in tasks]
             for future in as_completed(futures):
                 future.result()
                 told()
         except BaseException:
+            # Nobody wants the rest: do not wait for it.
+            for worker in set(active_children()) - set(others):
+                worker.terminate()
             pool.shutdown(cancel_futures=True)
             raise
         return [future.result() for future in futures]
+
+
+@contextmanager
+def _interrupt_waits() -> Iterator[None]:
+    """Start workers with Ctrl-C blocked, which they inherit; one that comes meanwhile reaches us right after.
+
+    The workers ignore it once they run, but would answer one that comes while they import with a traceback each.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # on its own start it would unblock the signal again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

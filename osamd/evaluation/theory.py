@@ -16,14 +16,15 @@ stays with the caller: convexity (Assumption 3), a 1-strongly convex R, the lemm
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from osamd.errors import reject, require_positive
+from osamd.errors import InputError, reject, require_positive
 
 # A sentence for each constant: every one but T may be infinite, and some result needs it finite.
 INFINITE = {
@@ -52,6 +53,8 @@ class Constants:
     R      margin that the v_t reach (2)                     alpha  alpha*, their expected hinge loss at R (2)
     eps_v  D_R(v_1, theta_1), the teacher's start            eps_w  D_R(w_1*, w_hat_1), the student's start
 
+    L is measured from the norm to the dual norm, ||grad f(w) - grad f(w')||_* <= L ||w - w'||, as the proofs use it;
+    the paper's Assumption 4 writes the norm on both sides. `osamd.evaluation.constants.constants_for` computes them.
     Differs from the paper: it writes D_R(theta_1, v_1) and D_R(w_hat_1, w_1*), but its proofs telescope
     D_R(v_t, theta_t) and D_R(w_t*, w_hat_t), so these orders are the ones bounded; they agree for squared norms.
     Differs from the paper: F bounds |f|, because f <= F alone does not give its sum_t sup|l_t - l_t+1| <= 2 F V_T.
@@ -177,6 +180,28 @@ def corollary2(constants: Constants, sigma: float) -> Bound:
     return theorem4(constants, sigma, corollary_step(constants.V_T, constants.T))
 
 
+def bound_curve(
+    bound: Callable[[Constants], Bound],
+    constants: Constants,
+    *,
+    moves: ArrayLike | None = None,
+    drifts: ArrayLike | None = None,
+) -> NDArray[np.float64]:
+    """A bound along a run, (T,): its value at every horizon t = 1, ..., T, to draw over the run's regret or errors.
+
+    At horizon t the constants hold with T = t, C_T the sum of the first t - 1 `moves` ||v_{s+1} - v_s||, and V_T that
+    of the first t - 1 `drifts` d_TV(P_s, P_{s+1}); each (T - 1,). Left out, C_T and V_T grow evenly, as on a stream
+    that turns evenly. The bounds hold for any eta, so the run's own serves at every t. The other constants are kept,
+    so the assumptions that fail are those of `bound(constants)`.
+
+    >>> stream = Constants(G=1, D=2, L=1, F=1, gamma=2, C_T=3, V_T=1, R=1, eps_v=0.5, eps_w=0.25, T=4)
+    >>> bound_curve(lambda c: lemma1(c, sigma=0.5), stream).tolist()  # the shift grows by 16 a round
+    [4.0, 20.0, 36.0, 52.0]
+    """
+    paths = zip(_grown(constants, "C_T", "moves", moves), _grown(constants, "V_T", "drifts", drifts), strict=True)
+    return np.array([bound(replace(constants, T=t, C_T=c, V_T=v)).value for t, (c, v) in enumerate(paths, 1)])
+
+
 def lower_bound_without_queries(T: int) -> float:
     """Regret T/2 that some stream forces on every learner that never queries (Theorem 2), for V_T <= 2 and C_T <= 2.
 
@@ -243,6 +268,20 @@ def _bound(terms: dict[str, float], failed: list[str]) -> Bound:
 
 def _infinite(constants: Constants, *names: str) -> list[str]:
     return [INFINITE[name] for name in names if math.isinf(getattr(constants, name))]
+
+
+def _grown(constants: Constants, name: str, argument: str, steps: ArrayLike | None) -> list[float]:
+    """C_T or V_T at every horizon 1, ..., T."""
+    total, T = getattr(constants, name), constants.T
+    if steps is None:
+        return [0.0, *(total * (t / (T - 1)) for t in range(1, T))]
+    given = np.asarray(steps, dtype=np.float64)
+    if given.shape != (T - 1,) or not (given >= 0).all():
+        rule = f"give one number a step, {T - 1} for T = {T}, none of them negative."
+        raise InputError(f"`bound_curve({argument}=<shape {given.shape}>)`: {rule}")
+    if not given.sum() <= total * (1 + 1e-9):
+        raise reject("bound_curve", argument, float(given.sum()), f"they must sum to {name} = {total:g} at most.")
+    return [0.0, *np.cumsum(given).tolist()]
 
 
 def _require_rounds(call: str, T: int) -> None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from osamd.errors import reject, require_positive
+from osamd.errors import reject, require_number, require_positive
 from osamd.geometry.base import DecisionSet, Geometry
 from osamd.numerics import Array, lane_sum, tempered_softmax
 
@@ -25,14 +25,15 @@ def simplex(scale: float = 1.0, floor: float = 1e-9, *, signed: bool = False) ->
     >>> simplex().step(np.array([0.5, 0.5]), np.array([0.0, np.log(3.0)])).round(6).tolist()
     [0.75, 0.25]
     """
-    require_positive("simplex", "scale", scale)
-    if not TINY < floor < scale:
-        raise reject("simplex", "floor", floor, "floor must lie between 0 and scale; 1e-9 is the default.")
+    call = "signed_simplex" if signed else "simplex"
+    scale = require_positive(call, "scale", scale)
+    rule = f"floor must lie between 0 and scale, which is {scale}; 1e-9 is the default."
+    floor = require_number(call, "floor", floor, lambda v: TINY < v < scale, rule)
 
     def require_room(n: int) -> None:
         if n * floor >= scale:
             rule = f"{n} parameters of at least the floor leave no room in scale={scale}; give a lower floor."
-            raise reject("simplex", "floor", floor, rule)
+            raise reject(call, "floor", floor, rule)
 
     def proximal(w: Array, a: Array, ridge: Array) -> Array:
         b = np.log(w.ravel()) - a.ravel() / scale

@@ -7,9 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from osamd.errors import reject, require_positive
+from osamd.errors import InputError, require_number
 from osamd.geometry.base import DecisionSet, Geometry
 from osamd.numerics import NEWTON, Array, dot
+
+FAR = 1e100
+"""A radius lies between 1 / FAR and FAR, so that its square is a number; points beyond sqrt(FAR) radii are scaled."""
 
 
 def l2_norm(w: Array) -> float:
@@ -89,16 +92,23 @@ def ball(radius: float = 1.0) -> Geometry:
     >>> ball(1.0).project(np.array([3.0, 4.0])).tolist()
     [0.6, 0.8]
     """
-    require_positive("ball", "radius", radius)
+    rule = f"radius must be positive and finite, from {1.0 / FAR:g} to {FAR:g}; scale the features."
+    radius = require_number("ball", "radius", radius, lambda v: 1.0 / FAR <= v <= FAR, rule)
 
     def keep(z: Array, c: Array) -> Array:
         """z / (c + mu) with mu >= 0 the multiplier of the ball.
 
         mu is the root of 1 / ||z / (c + mu)|| = 1 / radius; the left side is concave in mu and nearly linear, so
-        Newton from the left is monotone and fast (Moré and Sorensen, 1983).
+        Newton from the left is monotone and fast (Moré and Sorensen, 1983). For a z so far out that its square may
+        overflow, z and c are divided by its largest entry, which moves no minimiser, and mu starts at the bound
+        max |z| / radius - max c.
         """
         mu = 0.0
-        w = z / c
+        top = float(np.max(np.abs(z)))
+        if top > math.sqrt(FAR) * radius:
+            z, c = z / top, c / top
+            mu = max(0.0, 1.0 / radius - float(np.max(c)))
+        w = z / (c + mu)
         for _ in range(NEWTON):
             length = l2_norm(w)
             if length <= radius * (1.0 + 1e-15):
@@ -116,8 +126,10 @@ def box(low: float = -1.0, high: float = 1.0) -> Geometry:
     >>> box(-1.0, 1.0).step(np.array([0.5, 0.5]), np.array([-2.0, 1.0])).tolist()
     [1.0, -0.5]
     """
-    if not (low < high and math.isfinite(low) and math.isfinite(high)):
-        raise reject("box", "low, high", (low, high), "low must be below high, both finite.")
+    low = require_number("box", "low", low, math.isfinite, "low must be a finite number; it is the least weight.")
+    high = require_number("box", "high", high, math.isfinite, "high must be a finite number; it is the largest weight.")
+    if not low < high:
+        raise InputError(f"`box(low={low}, high={high})`: low must be below high.")
 
     def keep(z: Array, c: Array) -> Array:
         return np.minimum(np.maximum(z / c, low), high)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from osamd.errors import reject, require_positive
+from osamd.errors import require_number, require_positive
 from osamd.geometry.base import DecisionSet, Geometry
 from osamd.numerics import NEWTON, Array, lane_sum
 
@@ -124,9 +124,9 @@ def p_norm(p: float = 1.5, radius: float = math.inf) -> Geometry:
     >>> p_norm(2.0).step(np.array([1.0, 2.0]), np.array([0.5, 0.0])).round(12).tolist()
     [0.5, 2.0]
     """
-    if not 1.0 < p <= 2.0:
-        raise reject("p_norm", "p", p, "p must lie in (1, 2]; 2 is Euclidean, near 1 acts like exponentiated gradient.")
-    require_positive("p_norm", "radius", radius, infinite=True)
+    rule = "p must lie in (1, 2]; 2 is Euclidean, near 1 acts like exponentiated gradient."
+    p = require_number("p_norm", "p", p, lambda v: 1.0 < v <= 2.0, rule)
+    radius = require_positive("p_norm", "radius", radius, infinite=True)
     q = p / (p - 1.0)
 
     def mirror(w: Array) -> Array:

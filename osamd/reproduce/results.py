@@ -1,16 +1,58 @@
-"""What is reported: results.json, and the table of ours beside the paper's."""
+"""What is reported of the Rotating Gaussian: results.json, ours beside the paper's, and the figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.methods import METHODS
-from osamd.reproduce.paper import PaperRow
-from osamd.reproduce.rotating_gaussian import Run
+from osamd.reproduce import rotating_gaussian
+from osamd.reproduce.paper import TABLE_1, PaperRow
+from osamd.reproduce.rotating_gaussian import ROUNDS, SIGMA, Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Summary = dict[str, Mean]
+STREAM = "rotating-gaussian"
+
+
+class Table(NamedTuple):
+    """A table to print, with sentences below it; the first column names the rows."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+
+class Report(NamedTuple):
+    """What a command prints, and what it writes: the content of its JSON file, and its figure."""
+
+    tables: Sequence[Table]
+    content: Mapping[str, Any]
+    figure: Figure
+
+
+def in_seeds(seeds: int, intervals: str = "") -> str:
+    """How many seeds; `intervals` follows where there are any, for one seed has none.
+
+    >>> in_seeds(10, ", bands: 90 % intervals"), in_seeds(1, ", bands: 90 % intervals")
+    ('10 seeds, bands: 90 % intervals', '1 seed')
+    """
+    return f"{seeds} seeds{intervals}" if seeds > 1 else "1 seed"
+
+
+def in_words(mean: Mean, digits: int, unit: float = 1.0) -> str:
+    """The mean with the half-width of its interval, where it has one.
+
+    >>> in_words(Mean(0.98853, 0.0022), 2, unit=0.01), in_words(Mean(80.4, None), 0)
+    ('98.85 ± 0.22', '80')
+    """
+    half = "" if mean.half_width_90 is None else f" ± {mean.half_width_90 / unit:.{digits}f}"
+    return f"{mean.mean / unit:.{digits}f}{half}"
 
 
 def summarise(runs: Sequence[Run]) -> Summary:
@@ -18,9 +60,51 @@ def summarise(runs: Sequence[Run]) -> Summary:
     return {
         "accuracy": mean_90([one.accuracy for one in runs]),
         "labels": mean_90([one.labels for one in runs]),
-        "pseudolabel_errors": mean_90([one.pseudolabel_errors for one in runs]),
+        "pseudolabel_errors": mean_90([one.pseudolabel_error_rate for one in runs]),
         "regret": mean_90([float(one.regret[-1]) for one in runs]),
     }
+
+
+def table_1(runs: Mapping[str, Sequence[Run]]) -> Report:
+    """The Rotating Gaussian column of Table 1 with Figure 2(a), from the runs of each method at SIGMA."""
+    seeds = len(next(iter(runs.values())))
+    methods = {name: summarise(some) for name, some in runs.items()}
+    paper = TABLE_1[STREAM]
+    curves = {name: rotating_gaussian.regret_curves(some) for name, some in runs.items()}
+    title = f"Rotating Gaussian, {in_seeds(seeds, ', mean ± half-width of the 90 % interval')}"
+    return Report(
+        [Table(title, COLUMNS, table_rows(methods, paper), verdict(methods, paper))],
+        results(STREAM, ROUNDS, seeds, rotating_gaussian.described(SIGMA), methods, paper),
+        plots.regret_figure(curves, f"Rotating Gaussian, {in_seeds(seeds, ', bands: 90 % intervals')}"),
+    )
+
+
+def figure_3(runs: Mapping[float, Mapping[str, Sequence[Run]]]) -> Report:
+    """Figure 3, accuracy against query rate, from the runs of each method at every sigma."""
+    by_sigma = {sigma: {name: summarise(some) for name, some in by.items()} for sigma, by in runs.items()}
+    sigmas = list(by_sigma)
+    names = list(by_sigma[sigmas[0]])
+    seeds = len(runs[sigmas[0]][names[0]])
+    curve = {name: [(by_sigma[s][name]["labels"], by_sigma[s][name]["accuracy"]) for s in sigmas] for name in names}
+    content = results(
+        STREAM, ROUNDS, seeds, rotating_gaussian.described(sigmas), by_sigma.get(SIGMA, {}), TABLE_1[STREAM]
+    )
+    content["curve"] = {
+        name: [
+            {"sigma": sigma, "labels": labels._asdict(), "accuracy": accuracy._asdict()}
+            for sigma, (labels, accuracy) in zip(sigmas, some, strict=True)
+        ]
+        for name, some in curve.items()
+    }
+    rows = [
+        [METHODS[name].title, *(f"{100 * accuracy.mean:.1f} ({100 * labels.mean:.0f})" for labels, accuracy in some)]
+        for name, some in curve.items()
+    ]
+    return Report(
+        [Table(f"Accuracy % (labels %) by sigma, {in_seeds(seeds)}", ["method", *(f"{s:g}" for s in sigmas)], rows)],
+        content,
+        plots.label_curve_figure(curve, f"Rotating Gaussian, {in_seeds(seeds, ', bars: 90 % intervals')}"),
+    )
 
 
 def results(
@@ -31,7 +115,7 @@ def results(
     methods: Mapping[str, Summary],
     paper: Mapping[str, PaperRow],
 ) -> dict[str, Any]:
-    """The content of results.json; figures the paper does not give are null."""
+    """The content of results.json; figures the paper does not give are null, as is the half-width of a single seed."""
     return {
         "stream": stream,
         "rounds": rounds,
@@ -58,30 +142,29 @@ COLUMNS = ("method", "accuracy %", "paper's", "labels %", "paper's", "pseudolabe
 
 def table_rows(methods: Mapping[str, Summary], paper: Mapping[str, PaperRow]) -> list[list[str]]:
     """Ours beside the paper's: a row a method, accuracies and rates in percent with 90 % half-widths."""
-
-    def percent(mean: Mean, digits: int) -> str:
-        return f"{100 * mean.mean:.{digits}f} ± {100 * mean.half_width_90:.{digits}f}"
-
+    percent = 0.01
     return [
         [
             METHODS[name].title,
-            percent(summary["accuracy"], 2),
-            percent(paper[name].accuracy, 1),
-            percent(summary["labels"], 1),
-            percent(paper[name].labels, 1),
-            percent(summary["pseudolabel_errors"], 2),
-            f"{summary['regret'].mean:.0f} ± {summary['regret'].half_width_90:.0f}",
+            in_words(summary["accuracy"], 2, percent),
+            in_words(paper[name].accuracy, 1, percent),
+            in_words(summary["labels"], 1, percent),
+            in_words(paper[name].labels, 1, percent),
+            in_words(summary["pseudolabel_errors"], 2, percent),
+            in_words(summary["regret"], 0),
         ]
         for name, summary in methods.items()
     ]
 
 
-def verdict(methods: Mapping[str, Summary], paper: Mapping[str, PaperRow]) -> str:
-    """Which accuracies lie further from the paper's than the two half-widths together."""
-
-    def apart(ours: Mean, theirs: Mean) -> bool:
-        return abs(ours.mean - theirs.mean) > ours.half_width_90 + theirs.half_width_90
-
-    off = [METHODS[name].title for name, summary in methods.items() if apart(summary["accuracy"], paper[name].accuracy)]
+def verdict(methods: Mapping[str, Summary], paper: Mapping[str, PaperRow]) -> list[str]:
+    """Which accuracies lie further from the paper's than the two half-widths together; none without intervals."""
+    off = []
+    for name, summary in methods.items():
+        ours, theirs = summary["accuracy"], paper[name].accuracy
+        if ours.half_width_90 is None or theirs.half_width_90 is None:
+            return []
+        if abs(ours.mean - theirs.mean) > ours.half_width_90 + theirs.half_width_90:
+            off.append(METHODS[name].title)
     within = f"{len(methods) - len(off)} of {len(methods)} accuracies lie within the sum of the two half-widths of the"
-    return f"{within} paper's" + (f"; not: {', '.join(off)}." if off else ".")
+    return [f"{within} paper's" + (f"; not: {', '.join(off)}." if off else ".")]

@@ -45,7 +45,7 @@ def paper_settings(sigma: float = SIGMA, label_rate: float | None = None) -> Set
     )
 
 
-def described(rounds: int, sigma: float | Sequence[float]) -> dict[str, Any]:
+def described(sigma: float | Sequence[float]) -> dict[str, Any]:
     """The settings as they go into results.json."""
     settings = paper_settings()
     loops = settings.adaptation
@@ -62,7 +62,6 @@ def described(rounds: int, sigma: float | Sequence[float]) -> dict[str, Any]:
         "geometry": settings.geometry.name,
         "start": list(START),
         "uniform_label_rate": "of OSAMD on the same seed",
-        "rounds": rounds,
     }
 
 
@@ -84,11 +83,11 @@ class Task:
 
 
 class Run(NamedTuple):
-    """What one run reports; `regret` is accumulated, one value a round."""
+    """What one run reports: fractions of the rounds, and the accumulated regret, one value a round."""
 
     accuracy: float
     labels: float
-    pseudolabel_errors: float
+    pseudolabel_error_rate: float
     regret: Array
 
 
@@ -140,6 +139,6 @@ def number_of_runs(methods: Sequence[str], seeds: int, sigmas: Sequence[float] =
     return seeds * sum(1 if METHODS[name].query == "always" else len(sigmas) for name in names)
 
 
-def regret_curves(runs: list[Run]) -> Array:
+def regret_curves(runs: Sequence[Run]) -> Array:
     """(seeds x rounds)."""
     return np.stack([one.regret for one in runs])

@@ -1,9 +1,9 @@
 """Regret and pseudolabel errors of OSAMD against their bounds as the horizon grows, and Theorem 2's stream.
 
-The stream is separable and every constant of the theory is known: x in the unit ball, two balls of noise in 20
-dimensions that turn by 180 degrees, a decision set ||w|| <= RADIUS, and the smoothed hinge, which unlike the hinge
-meets Assumption 4. A small L2 term puts w_t* inside the decision set, where gradients are noisy; on its boundary the
-regret would hardly grow at all.
+Every constant of the theory is known: x in the unit ball, two balls of noise in 20 dimensions that turn by 180 degrees,
+a decision set ||w|| <= RADIUS, and the smoothed hinge, which unlike the hinge meets Assumption 4. A small L2 term puts
+w_t* inside the decision set, where gradients are noisy; on its boundary the regret would hardly grow at all.
+`growth` measures balls that are apart (Lemma 1, Theorem 1), `general_case` balls that overlap (Lemma 3, Theorem 4).
 """
 
 from __future__ import annotations
@@ -17,59 +17,88 @@ from typing import NamedTuple
 import numpy as np
 
 from osamd.evaluation.comparators import exact_optima
+from osamd.evaluation.constants import constants_for
 from osamd.evaluation.drift import ball_total_variation
 from osamd.evaluation.many import run_many
-from osamd.evaluation.regret import dynamic_regret, path_length
-from osamd.evaluation.theory import Bound, Constants, Fit, corollary_step, fitted_exponent, lemma1, theorem1
+from osamd.evaluation.regret import dynamic_regret
+from osamd.evaluation.theory import (
+    Bound,
+    Constants,
+    Fit,
+    corollary_step,
+    fitted_exponent,
+    lemma1,
+    lemma3,
+    theorem1,
+    theorem4,
+)
 from osamd.geometry import ball
 from osamd.losses import loss
-from osamd.methods import METHODS, Settings, learner, lemma1_step
+from osamd.methods import METHODS, Settings, learner, lemma1_step, lemma3_step
 from osamd.models import linear
 from osamd.numerics import Array
 from osamd.play import play
-from osamd.streams import Rotating, TwoPoint, rotating_balls
+from osamd.streams import Rotating, TwoPoint, ball_noise
 
-FEATURES, DISTANCE, NOISE, RADIUS = 20, 0.5, 0.4375, 1.25
-MARGIN = RADIUS * (DISTANCE - NOISE)
-"""R of Assumption 2, reached by v_t = RADIUS e_1, rotated. The largest sigma that the theory allows, and ours."""
+FEATURES, RADIUS = 20, 1.25
 HORIZONS = (500, 1000, 2000, 4000, 8000, 16000, 32000)
+GENERAL_HORIZONS = (1000, 2000, 4000, 8000, 16000)
 LOSS = loss("smoothed-hinge", l2=0.1)
 MODEL = linear(features=FEATURES, bias=False)
 GEOMETRY = ball(RADIUS)
 START = np.eye(FEATURES)[0]
-"""A perfect classifier of the first domain, as learned from initial data, near w_1* and far from v_1."""
+"""A good classifier of the first domain, as learned from initial data, near w_1* and far from v_1."""
 
 
-def _stream(rounds: int) -> Rotating:
-    return rotating_balls(rounds, FEATURES, distance=DISTANCE, radius=NOISE)
+@dataclass(frozen=True)
+class Case:
+    """Two balls of noise around +-distance e_1, rotated, and the margin R that v_t = RADIUS e_1, rotated, is to reach.
+
+    sigma is R too, the largest that the theory allows. Balls that are `apart` have Lemma 1's step and bounds, others
+    Lemma 3's.
+    """
+
+    distance: float
+    noise: float
+    margin: float
+
+    @property
+    def apart(self) -> bool:
+        return self.noise < self.distance
+
+    def stream(self, rounds: int) -> Rotating:
+        rest = [0.0] * (FEATURES - 1)
+        centres = [[-self.distance, *rest], [self.distance, *rest]]
+        return Rotating("rotating-balls", centres, ball_noise(self.noise, FEATURES), rounds)
+
+
+SEPARABLE = Case(distance=0.5, noise=0.4375, margin=RADIUS * (0.5 - 0.4375))
+OVERLAPPING = Case(distance=0.3, noise=0.7, margin=0.1)
+"""The best classifier errs on 2.1 % of the samples, and alpha* is 0.0054."""
 
 
 @lru_cache
-def _optima(rounds: int) -> Array:
-    return exact_optima(_stream(rounds), LOSS, MODEL, GEOMETRY)
+def _optima(case: Case, rounds: int) -> Array:
+    return exact_optima(case.stream(rounds), LOSS, MODEL, GEOMETRY)
 
 
-def constants(rounds: int) -> Constants:
-    """The constants of the theory for this stream, loss and geometry.
-
-    ||x|| <= 1, so G and L are the loss's own, plus those of its L2 term on the ball; F is the loss at the worst margin,
-    -RADIUS. C_T is the length of the path of v_t; V_T sums the exact total variations between consecutive laws.
-    """
-    stream = _stream(rounds)
-    separators = stream.rotation(np.arange(rounds)) @ (RADIUS * START)
-    chord = 2.0 * DISTANCE * math.sin(0.5 * stream.turn / (rounds - 1))
-    return Constants(
-        G=LOSS.lipschitz + 2.0 * LOSS.l2 * RADIUS,
-        D=GEOMETRY.diameter(FEATURES),
-        L=LOSS.smoothness + 2.0 * LOSS.l2,
-        F=float(LOSS.value(-RADIUS)) + LOSS.l2 * RADIUS**2,
-        gamma=GEOMETRY.gamma(FEATURES),
-        C_T=path_length(separators, GEOMETRY),
-        V_T=(rounds - 1) * ball_total_variation(chord, NOISE, FEATURES),
-        R=MARGIN,
-        eps_v=GEOMETRY.divergence(separators[0], START),
-        eps_w=GEOMETRY.divergence(_optima(rounds)[0], START),
-        T=rounds,
+@lru_cache
+def constants(rounds: int, case: Case = SEPARABLE) -> Constants:
+    """The constants of the theory for this stream, loss and geometry; V_T sums exact total variations."""
+    stream = case.stream(rounds)
+    chord = 2.0 * case.distance * math.sin(0.5 * stream.turn / max(rounds - 1, 1))
+    return constants_for(
+        stream,
+        LOSS,
+        MODEL,
+        GEOMETRY,
+        separators=stream.rotation(np.arange(rounds)) @ (RADIUS * START),
+        optima=_optima(case, rounds),
+        teacher=START,
+        student=START,
+        R=case.margin,
+        V_T=(rounds - 1) * ball_total_variation(chord, case.noise, FEATURES),
+        x_radius=1.0,
     )
 
 
@@ -78,6 +107,7 @@ class Task:
     rounds: int
     seed: int
     eta: float
+    case: Case = SEPARABLE
 
 
 class Run(NamedTuple):
@@ -87,12 +117,13 @@ class Run(NamedTuple):
 
 
 def run(task: Task) -> Run:
-    """OSAMD with Lemma 1's teacher step and the exact implicit step."""
-    stream = _stream(task.rounds)
-    settings = Settings(eta=task.eta, sigma=MARGIN, loss=LOSS, geometry=GEOMETRY, teacher=lemma1_step(MARGIN))
+    """OSAMD with the teacher step of Lemma 1, or of Lemma 3 where balls overlap, and the exact implicit step."""
+    case, stream = task.case, task.case.stream(task.rounds)
+    step = lemma1_step(case.margin) if case.apart else lemma3_step(case.margin, constants(task.rounds, case).G)
+    settings = Settings(eta=task.eta, sigma=case.margin, loss=LOSS, geometry=GEOMETRY, teacher=step)
     bound = learner("osamd", MODEL, settings, START)
     ledger = play(bound, stream, task.seed, keep_params=True).ledger
-    regret = dynamic_regret(ledger, stream, bound, _optima(task.rounds))
+    regret = dynamic_regret(ledger, stream, bound, _optima(case, task.rounds))
     return Run(float(regret[-1]), ledger.pseudolabel_errors, ledger.label_rate)
 
 
@@ -119,22 +150,41 @@ def growth(
     progress: Callable[[], None] | None = None,
 ) -> Growth:
     """Measure OSAMD at eta = V_T^(1/3) T^(-1/3) for each horizon, and fit the exponent of its mean regret."""
-    known = {rounds: constants(rounds) for rounds in horizons}
+    rows = _measure(SEPARABLE, horizons, seeds, workers, progress)
+    return Growth(rows, fitted_exponent(horizons, [float(np.mean([r.regret for r in row.runs])) for row in rows]))
+
+
+def general_case(
+    horizons: Sequence[int] = GENERAL_HORIZONS,
+    seeds: int = 10,
+    *,
+    workers: int | None = None,
+    progress: Callable[[], None] | None = None,
+) -> list[Horizon]:
+    """Balls that overlap, so that every classifier errs: a row a horizon, beside Lemma 3 and Theorem 4."""
+    return _measure(OVERLAPPING, horizons, seeds, workers, progress)
+
+
+def _measure(
+    case: Case, horizons: Sequence[int], seeds: int, workers: int | None, progress: Callable[[], None] | None
+) -> list[Horizon]:
+    known = {rounds: constants(rounds, case) for rounds in horizons}
     eta = {rounds: corollary_step(known[rounds].V_T, rounds) for rounds in horizons}
     # The longest first, so that no core waits for one long run at the end.
-    tasks = [Task(rounds, seed, eta[rounds]) for rounds in sorted(horizons, reverse=True) for seed in range(seeds)]
+    longest_first = sorted(horizons, reverse=True)
+    tasks = [Task(rounds, seed, eta[rounds], case) for rounds in longest_first for seed in range(seeds)]
     runs = dict(zip(tasks, run_many(run, tasks, workers=workers, progress=progress), strict=True))
-    rows = [
+    errors, regret = (lemma1, theorem1) if case.apart else (lemma3, theorem4)
+    return [
         Horizon(
             rounds,
             eta[rounds],
-            [runs[Task(rounds, seed, eta[rounds])] for seed in range(seeds)],
-            lemma1(known[rounds], MARGIN),
-            theorem1(known[rounds], MARGIN, eta[rounds]),
+            [runs[Task(rounds, seed, eta[rounds], case)] for seed in range(seeds)],
+            errors(known[rounds], case.margin),
+            regret(known[rounds], case.margin, eta[rounds]),
         )
         for rounds in horizons
     ]
-    return Growth(rows, fitted_exponent(horizons, [float(np.mean([r.regret for r in row.runs])) for row in rows]))
 
 
 def two_point_regret(method: str, rounds: int, seed: int, *, queries: bool) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from osamd.streams.arrays import Arrays
 from osamd.streams.base import Drift, ExactStream, Stream
-from osamd.streams.changes import Changed, abrupt, gradual, recurring, relabel, transform
+from osamd.streams.changes import Changed, Schedule, abrupt, changed, gradual, recurring, relabel, transform
+from osamd.streams.priors import PriorShift
 from osamd.streams.rotating import Rotating, ball_noise, gaussian_noise, rotating_balls, rotating_gaussian
 from osamd.streams.two_point import TwoPoint
 
@@ -13,11 +14,14 @@ __all__ = [
     "Changed",
     "Drift",
     "ExactStream",
+    "PriorShift",
     "Rotating",
+    "Schedule",
     "Stream",
     "TwoPoint",
     "abrupt",
     "ball_noise",
+    "changed",
     "gaussian_noise",
     "gradual",
     "recurring",

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osamd.errors import InputError
+from osamd.errors import InputError, reject, require_finite, require_numbers, require_whole
 from osamd.numerics import Array
-from osamd.streams.base import BLOCK, Labels, Stream
+from osamd.streams.base import Labels, Stream
+
+ROWS = 1 << 16
+"""Rows a block: enough that handing one over costs nothing beside playing it."""
 
 
 class Arrays(Stream):
     """Rows of x (rounds x features) with labels y of any kind, in the order given; `warmup` rows are its source.
+
+    The classes are the labels found, sorted, unless they are given.
 
     >>> stream = Arrays([[0.0], [1.0], [2.0]], ["no", "yes", "yes"])
     >>> stream.rounds, stream.classes
@@ -23,50 +29,79 @@ class Arrays(Stream):
     def __init__(
         self,
         x: ArrayLike,
-        y: Sequence[Hashable],
+        y: Iterable[Hashable],
         *,
         classes: Sequence[Hashable] | None = None,
         warmup: int = 0,
         name: str = "arrays",
     ) -> None:
-        rows = np.asarray(x, dtype=np.float64)
-        if rows.ndim != 2:
+        rows, labels = require_numbers("Arrays", "x", x), _listed("y", y)
+        if rows.ndim != 2 or rows.shape[1] == 0:
             raise InputError(f"`Arrays(x=...)`: x has shape {rows.shape}; give one row a round, one column a feature.")
-        if len(rows) != len(y):
+        if len(rows) != len(labels):
             raise InputError(
-                f"`Arrays(x=..., y=...)`: {len(rows)} rows of x but {len(y)} labels; give as many of each."
+                f"`Arrays(x=..., y=...)`: {len(rows)} rows of x but {len(labels)} labels; give as many of each."
             )
-        if not 0 <= warmup < len(rows):
+        warmup = require_whole("Arrays", "warmup", warmup, 0)
+        if warmup >= len(rows):
             raise InputError(
                 f"`Arrays(warmup={warmup})`: the stream is empty, {len(rows)} rows with {warmup} of them as warm-up;"
                 " give more rows than warmup."
             )
-        known = tuple(sorted(set(y), key=lambda label: (str(type(label)), str(label))) if classes is None else classes)
+        known = tuple(_sorted(set(labels)) if classes is None else _listed("classes", classes))
         if len(known) < 2:
-            raise InputError(f"`Arrays(y=...)`: one class only ({known[0]!r}); a stream needs at least two classes.")
+            given = "y" if classes is None else "classes"
+            found = f"one class only ({known[0]!r})" if known else "no class"
+            raise InputError(f"`Arrays({given}=...)`: {found}; a stream needs at least two classes.")
         index = {c: i for i, c in enumerate(known)}
-        for t, label in enumerate(y):
+        if len(index) < len(known):
+            raise reject("Arrays", "classes", known, "give each class once.")
+        for t, label in enumerate(labels):
             if label not in index:
                 raise InputError(f"`Arrays(y=...)`: label {label!r} of row {t} is not in the classes {known}.")
-        finite = np.isfinite(rows).all(axis=1)
-        if not finite.all():
-            bad = int(np.argmin(finite))
-            raise InputError(
-                f"`Arrays(x=...)`: row {bad} holds {rows[bad].tolist()}; features must be finite,"
-                " so fill or drop missing values first."
-            )
+        require_finite("Arrays", "x", rows)
         self.name = name
         self.features = rows.shape[1]
         self.classes = known
         self.rounds = len(rows) - warmup
-        self._x, self._y = rows, np.array([index[label] for label in y], dtype=np.int64)
+        self._x, self._y = rows, np.array([index[label] for label in labels], dtype=np.int64)
         self._warmup = warmup
 
     def blocks(self, seed: int) -> Iterator[tuple[Array, Labels]]:
-        for start in range(self._warmup, len(self._x), BLOCK):
-            yield self._x[start : start + BLOCK], self._y[start : start + BLOCK]
+        for start in range(self._warmup, len(self._x), ROWS):
+            yield self._x[start : start + ROWS], self._y[start : start + ROWS]
 
     def source(self, count: int, seed: int) -> tuple[Array, Labels]:
+        count = require_whole("source", "count", count, 0)
         if count > self._warmup:
             raise InputError(f"`source(count={count})`: the stream keeps {self._warmup} warm-up rows; ask for no more.")
         return self._x[:count], self._y[:count]
+
+
+def _listed(argument: str, values: Any) -> list[Hashable]:
+    """The labels or classes as a list of plain values, none of them missing."""
+    if isinstance(values, set | frozenset | Mapping) or getattr(values, "ndim", 1) != 1:
+        shape = getattr(values, "shape", None)
+        found = f"has shape {shape}" if shape is not None else f"is a {type(values).__name__}"
+        raise InputError(f"`Arrays({argument}=...)`: {argument} {found}; give one label after the other, as in a list.")
+    try:
+        listed: list[Hashable] = values.tolist() if hasattr(values, "tolist") else list(values)
+        set(listed)
+    except TypeError as error:
+        rule = f"give one label after the other, as in a list ({error})."
+        raise reject("Arrays", argument, values, rule) from None
+    for i, label in enumerate(listed):
+        same = label == label  # not so for NaN and NaT, and pandas' NA does not say
+        if label is None or not isinstance(same, bool | np.bool_) or not same:
+            raise InputError(
+                f"`Arrays({argument}=...)`: {argument}[{i}] is {label!r}, a missing label; drop or fill those rows."
+            )
+    return listed
+
+
+def _sorted(labels: set[Hashable]) -> list[Hashable]:
+    """In their own order, or by type and text where they have none."""
+    try:
+        return sorted(labels)  # type: ignore[type-var]
+    except TypeError:
+        return sorted(labels, key=lambda label: (str(type(label)), str(label)))

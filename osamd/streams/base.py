@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.errors import reject
+from osamd.errors import require_whole
 from osamd.losses import Loss
 from osamd.numerics import Array
 
@@ -33,12 +33,14 @@ def query_generator(seed: int) -> np.random.Generator:
 class Drift:
     """The truth of a drift: where the concept stands in each round, and the rounds at which a new one begins.
 
-    `position` is an angle in radians for a rotation, and the share of the new concept (0 to 1) for a change.
+    `position` is an angle in radians for a rotation, and the share of the new concept (0 to 1) for a change that is
+    abrupt, gradual or recurring. `inner` is the drift that the stream around which the change was put has by itself.
     """
 
     kind: str
     position: Array
     changes: tuple[int, ...] = ()
+    inner: Drift | None = None
 
 
 class Stream(ABC):
@@ -81,6 +83,7 @@ class DrawnStream(Stream):
             yield self.draw(np.random.default_rng([_STREAM, seed, start // BLOCK]), rounds)
 
     def source(self, count: int, seed: int) -> tuple[Array, Labels]:
+        count = require_whole("source", "count", count, 0)
         return self.draw(np.random.default_rng([_SOURCE, seed]), np.zeros(count, dtype=np.int64))
 
 
@@ -98,10 +101,3 @@ class ExactStream(DrawnStream):
     @abstractmethod
     def rotation(self, rounds: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """(n x features x features): P_t is P_0 with x rotated by these; None where no rotation relates them."""
-
-
-def check_rounds(call: str, rounds: int) -> int:
-    """Refuse a stream of no rounds."""
-    if rounds < 1:
-        raise reject(call, "rounds", rounds, "a stream needs at least one round.")
-    return rounds

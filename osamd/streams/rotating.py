@@ -9,10 +9,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.errors import InputError, reject, require_positive
+from osamd.errors import (
+    InputError,
+    reject,
+    require_finite,
+    require_kind,
+    require_number,
+    require_numbers,
+    require_positive,
+    require_whole,
+)
 from osamd.losses import Loss
 from osamd.numerics import Array
-from osamd.streams.base import Drift, ExactStream, Labels, check_rounds
+from osamd.streams.base import Drift, ExactStream, Labels
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 ROWS = 2048
@@ -23,7 +32,7 @@ class Noise(NamedTuple):
     """Isotropic noise around a centre: how to draw it, and the law of its projection on any unit vector.
 
     The projection is scale * place(v) with v in [-edge, edge] of density `density(v)`; expectations are
-    Gauss-Legendre sums over v, on panels that are also split at the kinks of the loss.
+    Gauss-Legendre sums over v, on panels that are also split at the kinks and bends of the loss.
     """
 
     scale: float
@@ -37,7 +46,7 @@ class Noise(NamedTuple):
 
 def gaussian_noise(std: float) -> Noise:
     """N(0, std^2 I). Nine standard deviations hold all but 2e-19 of the mass."""
-    require_positive("gaussian_noise", "std", std)
+    std = require_positive("gaussian_noise", "std", std)
     return Noise(
         std,
         lambda generator, n, d: std * generator.standard_normal((n, d)),
@@ -51,7 +60,8 @@ def gaussian_noise(std: float) -> Noise:
 
 def ball_noise(radius: float, dimension: int) -> Noise:
     """Uniform in the ball of this radius. Its projection is radius sin(v) with a density proportional to cos^d v."""
-    require_positive("ball_noise", "radius", radius)
+    radius = require_positive("ball_noise", "radius", radius)
+    dimension = require_whole("ball_noise", "dimension", dimension)
 
     def draw(generator: np.random.Generator, n: int, d: int) -> Array:
         direction = generator.standard_normal((n, d))
@@ -88,18 +98,19 @@ class Rotating(ExactStream):
         classes: tuple[int, ...] = (-1, 1),
     ) -> None:
         self.name = name
-        self.rounds = check_rounds(name, rounds)
-        self.centres = np.array(centres, dtype=np.float64)
+        self.rounds = require_whole("Rotating", "rounds", rounds)
+        self.centres = require_numbers("Rotating", "centres", centres).copy()
+        require_finite("Rotating", "centres", self.centres)
         if self.centres.ndim != 2 or self.centres.shape[1] < 2:
-            raise reject(
-                name, "centres", centres, "each centre needs at least two coordinates, to rotate in their plane."
-            )
+            rule = "each centre needs at least two coordinates, to rotate in their plane."
+            raise reject("Rotating", "centres", centres, rule)
         if len(self.centres) < 2 or len(classes) != len(self.centres):
-            raise reject(name, "centres", centres, "give one centre a class, for at least two classes.")
+            raise reject("Rotating", "centres", centres, "give one centre a class, for at least two classes.")
+        require_kind("Rotating", "noise", noise, Noise, "use gaussian_noise(std) or ball_noise(radius, dimension)")
         self.features = self.centres.shape[1]
         self.classes = classes
         self.noise = noise
-        self.turn = turn
+        self.turn = require_number("Rotating", "turn", turn, math.isfinite, "turn must be a finite angle, in radians.")
 
     def angle(self, rounds: NDArray[np.int64]) -> Array:
         """The rotation in each round, in radians."""
@@ -117,9 +128,13 @@ class Rotating(ExactStream):
 
     def draw(self, generator: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Array, Labels]:
         y = generator.integers(len(self.classes), size=len(rounds))
+        return self.draw_given(generator, rounds, y), y
+
+    def draw_given(self, generator: np.random.Generator, rounds: NDArray[np.int64], y: Labels) -> Array:
+        """One x for each round and class."""
         noise = self.noise.draw(generator, len(rounds), self.features)
-        centres = np.einsum("tij,tj->ti", self.rotation(rounds), self.centres[y])
-        return centres + noise, y
+        centres: Array = np.einsum("tij,tj->ti", self.rotation(rounds), self.centres[y])
+        return centres + noise
 
     def expected_loss(self, loss: Loss, rounds: NDArray[np.int64], weights: Array) -> Array:
         total: Array = np.concatenate([part[0] for part in self._expectations(loss, rounds, weights, False)])
@@ -150,7 +165,7 @@ class Rotating(ExactStream):
             for sign, centre in ((-1.0, self.centres[0]), (1.0, self.centres[1])):
                 placed = self.rotation(some) @ centre
                 mean = sign * (np.einsum("ti,ti->t", placed, w) + bias)
-                u, mass = self._nodes(mean, spread, loss.kinks)
+                u, mass = self._nodes(mean, spread, loss.kinks + loss.bends)
                 margin = mean[:, None] + spread[:, None] * u
                 value += 0.5 * (mass * loss.value(margin)).sum(axis=1)
                 if gradient:
@@ -163,13 +178,13 @@ class Rotating(ExactStream):
             parts.append((value, pulled))
         return parts
 
-    def _nodes(self, mean: Array, spread: Array, kinks: tuple[float, ...]) -> tuple[Array, Array]:
-        """Places u and masses for the expectation of a function of mean + spread u, split where that meets a kink."""
+    def _nodes(self, mean: Array, spread: Array, splits: tuple[float, ...]) -> tuple[Array, Array]:
+        """Places u and masses for the expectation of a function of mean + spread u, split where that meets a margin."""
         noise = self.noise
         edges = np.tile(np.linspace(-noise.edge, noise.edge, noise.panels + 1), (len(mean), 1))
-        for kink in kinks:
-            # A kink beyond 1e6 noise scales lies outside [-edge, edge], as one at infinity (no spread) does.
-            place = (kink - mean) / np.maximum(spread, 1e-6 * np.abs(kink - mean) + 1e-300)
+        for split in splits:
+            # One beyond 1e6 noise scales lies outside [-edge, edge], as one at infinity (no spread) does.
+            place = (split - mean) / np.maximum(spread, 1e-6 * np.abs(split - mean) + 1e-300)
             at = np.clip(noise.inverse(place), -noise.edge, noise.edge)
             edges = np.concatenate([edges, at[:, None]], axis=1)
         edges.sort(axis=1)
@@ -190,7 +205,8 @@ def rotating_gaussian(rounds: int = 2000, features: int = 2) -> Rotating:
     >>> x.shape, stream.classes[y[0]] in (-1, 1)
     ((2000, 2), True)
     """
-    rest = [0.0] * (features - 1)
+    rounds = require_whole("rotating_gaussian", "rounds", rounds)
+    rest = [0.0] * (require_whole("rotating_gaussian", "features", features, 2) - 1)
     return Rotating("rotating-gaussian", [[5.0, *rest], [15.0, *rest]], gaussian_noise(math.sqrt(3.0)), rounds)
 
 
@@ -202,9 +218,11 @@ def rotating_balls(
     x is uniform in the ball around +-`distance` e_1, rotated. The unit vector e_1 (rotated) separates the classes with
     margin `distance` - `radius`, without a bias; so ||x|| <= 1 and every constant of the theory is known.
     """
-    require_positive("rotating_balls", "distance", distance)
-    if not radius < distance or distance + radius > 1.0:
-        raise reject("rotating_balls", "radius", radius, "needs radius < distance and distance + radius <= 1.")
+    rounds = require_whole("rotating_balls", "rounds", rounds)
+    features = require_whole("rotating_balls", "features", features, 2)
+    distance = require_positive("rotating_balls", "distance", distance)
+    rule = f"needs 0 < radius < distance and distance + radius <= 1, where distance is {distance}."
+    radius = require_number("rotating_balls", "radius", radius, lambda v: 0 < v < distance and distance + v <= 1, rule)
     rest = [0.0] * (features - 1)
     noise = ball_noise(radius, features)
     return Rotating("rotating-balls", [[-distance, *rest], [distance, *rest]], noise, rounds, turn=turn)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from osamd.errors import require_whole
 from osamd.losses import Loss
 from osamd.numerics import Array
-from osamd.streams.base import Drift, ExactStream, Labels, check_rounds
+from osamd.streams.base import Drift, ExactStream, Labels
 
 
 class TwoPoint(ExactStream):
@@ -19,7 +20,7 @@ class TwoPoint(ExactStream):
 
     def __init__(self, rounds: int = 2000) -> None:
         self.name = "two-point"
-        self.rounds = check_rounds("TwoPoint", rounds)
+        self.rounds = require_whole("TwoPoint", "rounds", rounds)
         self.features = 2
         self.classes = (-1, 1)
 
@@ -34,8 +35,13 @@ class TwoPoint(ExactStream):
 
     def draw(self, generator: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Array, Labels]:
         side = 2.0 * generator.integers(2, size=len(rounds)) - 1.0
-        x = np.stack([side, np.zeros(len(rounds))], axis=1)
-        return x, (side == self._orientation(rounds)).astype(np.int64)
+        y = (side == self._orientation(rounds)).astype(np.int64)
+        return self.draw_given(generator, rounds, y), y
+
+    def draw_given(self, generator: np.random.Generator, rounds: NDArray[np.int64], y: Labels) -> Array:
+        """The x of each round and class: there is one only."""
+        side = np.where(y == 1, 1.0, -1.0) * self._orientation(rounds)
+        return np.stack([side, np.zeros(len(rounds))], axis=1)
 
     def _margins(self, rounds: NDArray[np.int64], weights: Array) -> tuple[Array, Array]:
         """The labels (n x 2) of the points (-1, 0) and (1, 0) in each round, as signs, and their margins."""

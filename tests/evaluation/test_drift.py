@@ -15,19 +15,16 @@ from scipy.stats import multivariate_normal, norm
 
 from osamd.errors import InputError
 from osamd.evaluation.drift import (
-    KERNELS,
-    Gaussian,
-    Laplace,
     ball_total_variation,
     class_conditional,
     gaussian_total_variation,
     joint_gaussian_total_variation,
-    linear,
-    mmd,
-    mmd_squared,
+    nearest_neighbours,
     total_variation,
     wasserstein_infinity,
 )
+from osamd.evaluation.mmd import Gaussian, Laplace, mmd, mmd_squared
+from osamd.streams import rotating_gaussian
 
 COVARIANCE = np.array([[2.0, 0.6], [0.6, 0.5]])
 
@@ -110,20 +107,41 @@ def test_low_is_a_lower_bound_of_total_variation_at_its_confidence(shift):
     for seed in range(200):
         p, q = rng.normal(0, 1, (60, 1)), rng.normal(shift, 1, (60, 1))
         above += total_variation(p, q, seed=seed).low > truth
-    # Each pair exceeds with probability at most 0.05: 21 or more of 200 has binomial probability 0.0011.
-    assert above <= 20
+    # Each pair exceeds with probability at most 0.1: 34 or more of 200 has binomial probability 0.0015.
+    assert above <= 33
 
 
-def test_interval_covers_the_truth_where_the_event_is_easily_learned():
+def test_low_comes_near_total_variation_where_the_event_is_easily_learned():
     rng = np.random.default_rng(5)
     truth = gaussian_total_variation([0.0], [3.0], [[1.0]])
-    hits = 0
-    for seed in range(200):
-        drift = total_variation(rng.normal(0, 1, (200, 1)), rng.normal(3, 1, (200, 1)), seed=seed)
-        hits += drift.low <= truth <= drift.high
-        assert drift.low <= drift.value <= drift.high < drift.low + 0.25
-    # Covered with probability at least 0.9: 165 or fewer of 200 has binomial probability 0.0008.
-    assert hits > 165
+    for seed in range(20):
+        drift = total_variation(rng.normal(0, 1, (2000, 1)), rng.normal(3, 1, (2000, 1)), seed=seed)
+        # The limits of the four frequencies 0.93 and 0.07 at n = 1000 are 0.02 wide, two of them to a difference, and
+        # `low` averages two of those; six standard deviations (0.008) further down: false alarm 1e-8 a seed.
+        assert truth - 0.09 < drift.low < drift.value
+        assert drift.high == 1.0
+
+
+def test_low_is_valid_for_an_event_learner_of_the_callers_own():
+    rng = np.random.default_rng(6)
+    p, q = rng.normal(size=(400, 20)), rng.normal(size=(400, 20))
+    q[:, 0] += 2.0  # in one of 20 features: a threshold sees it better than neighbours do
+
+    def threshold(p, q):
+        middle = (p[:, 0].mean() + q[:, 0].mean()) / 2
+        return lambda rows: middle - rows[:, 0]
+
+    truth = gaussian_total_variation(np.zeros(1), [2.0], [[1.0]])
+    own, neighbours = total_variation(p, q, learn=threshold), total_variation(p, q)
+    assert neighbours.value < own.value
+    assert own.low < truth
+    assert own.value == pytest.approx(truth, abs=0.15)  # standard deviation 0.037: false alarm 5e-5
+
+
+def test_an_event_learner_that_learns_nothing_sees_no_drift():
+    rng = np.random.default_rng(7)
+    p, q = rng.normal(size=(100, 1)), rng.normal(5.0, 1, size=(100, 1))
+    assert total_variation(p, q, learn=lambda p, q: lambda rows: np.ones(len(rows))) == (0.0, 0.0, 1.0)
 
 
 def test_large_samples_recover_total_variation():
@@ -153,15 +171,15 @@ def test_disjoint_windows_are_fully_different_and_the_interval_is_not_certain():
     p = np.linspace(0, 1, 40)[:, None]
     drift = total_variation(p, p + 10)
     assert (drift.value, drift.high) == (1.0, 1.0)
-    assert 0.7 < drift.low < 1.0
+    assert 0.5 < drift.low < 1.0  # 20 of 20 twice, each at a risk of 0.025: 2 * 0.025^(1/20) - 1 = 0.66
 
 
-def test_same_seed_same_estimate_and_more_confidence_a_wider_interval():
+def test_same_seed_same_estimate_and_more_confidence_a_lower_limit():
     rng = np.random.default_rng(3)
     p, q = rng.normal(size=(100, 2)), rng.normal(size=(100, 2)) + 1
     assert total_variation(p, q, seed=4) == total_variation(p, q, seed=4)
     narrow, wide = total_variation(p, q, confidence=0.5), total_variation(p, q, confidence=0.99)
-    assert wide.low < narrow.low < narrow.value == wide.value < narrow.high < wide.high
+    assert wide.low < narrow.low < narrow.value == wide.value
 
 
 # Wasserstein infinity
@@ -179,63 +197,34 @@ def test_bottleneck_matching_equals_the_best_of_all_permutations(data, n, d):
     assert wasserstein_infinity(p, q) == pytest.approx(best, abs=1e-12)
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.integers(1, 6), st.integers(1, 6), st.integers(1, 3))
+def test_windows_of_unequal_size_are_coupled_as_if_each_point_were_many(data, n, m, d):
+    p, q = (np.array(data.draw(st.lists(st.tuples(*[coordinates] * d), min_size=k, max_size=k))) for k in (n, m))
+    common = math.lcm(n, m)  # the same laws, as windows of equal size
+    expected = wasserstein_infinity(np.repeat(p, common // n, axis=0), np.repeat(q, common // m, axis=0))
+    assert wasserstein_infinity(p, q) == wasserstein_infinity(q, p) == expected
+
+
+def test_windows_of_unequal_size_on_the_line_compare_quantiles():
+    rng = np.random.default_rng(13)
+    p, q = rng.normal(size=(120, 1)), rng.normal(1.0, 2, size=(90, 1))
+    levels = np.arange(360)  # of lcm(120, 90)
+    gaps = np.sort(p, axis=0)[levels // 3] - np.sort(q, axis=0)[levels // 4]
+    assert wasserstein_infinity(p, q) == pytest.approx(np.abs(gaps).max())
+
+
+def test_two_windows_of_a_stream_have_a_class_conditional_bottleneck():
+    x, y = rotating_gaussian(200).sample(seed=0)
+    assert np.sum(y[:100]) != np.sum(y[100:])  # so each class has windows of unequal size
+    drift = class_conditional(wasserstein_infinity, x[:100], y[:100], x[100:], y[100:])
+    assert 15.0 < drift < 35.0  # the far class moves by 21 (a right angle at 15), its noise by a few more
+
+
 def test_on_the_line_the_bottleneck_matches_sorted_samples():
     rng = np.random.default_rng(6)
     p, q = rng.normal(size=(300, 1)), rng.normal(1.0, 2, size=(300, 1))
     assert wasserstein_infinity(p, q) == pytest.approx(np.abs(np.sort(p, axis=0) - np.sort(q, axis=0)).max())
-
-
-# Maximum mean discrepancy
-
-
-def test_mmd_squared_is_unbiased_for_a_fixed_kernel():
-    rng = np.random.default_rng(7)
-    bandwidth, shift = 0.8, 0.5
-    draws = [
-        mmd_squared(rng.normal(size=(6, 1)), rng.normal(shift, 1, (9, 1)), Gaussian(bandwidth)) for _ in range(6000)
-    ]
-
-    # E exp(-z²/2b²) for z ~ N(m, 2) is sqrt(b²/(b²+2)) exp(-m²/2(b²+2)).
-    def expected(m):
-        return math.sqrt(bandwidth**2 / (bandwidth**2 + 2)) * math.exp(-(m**2) / (2 * (bandwidth**2 + 2)))
-
-    truth = 2 * expected(0.0) - 2 * expected(shift)
-    error = np.std(draws) / math.sqrt(len(draws))
-    assert abs(np.mean(draws) - truth) < 4 * error  # false alarm 6e-5
-    assert 2 * (1 - expected(0.0)) / 9 > 20 * error  # a biased V-statistic would exceed by at least this: seen
-    assert min(draws) < 0  # as the docstring warns
-    assert mmd([[0.0], [1.0]], [[0.0], [1.0]]) == 0.0  # there the root is taken of the positive part
-
-
-def test_linear_mmd_is_the_distance_of_the_means():
-    rng = np.random.default_rng(8)
-    p, q = rng.normal(size=(4000, 3)), rng.normal([3.0, 0.0, 4.0], 1, (4000, 3))
-    assert mmd(p, q, "linear") == pytest.approx(5.0, abs=0.12)  # standard deviation 0.0224; false alarm 1e-7
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_every_kernel_is_symmetric_and_positive_semidefinite(name):
-    x = np.random.default_rng(9).normal(size=(30, 2))
-    gram = KERNELS[name](x)(x, x)
-    assert gram == pytest.approx(gram.T, abs=1e-12)
-    assert np.linalg.eigvalsh(gram).min() > -1e-9
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_every_kernel_tells_a_far_window_from_a_near_one(name):
-    p = np.random.default_rng(10).normal(size=(80, 2))
-    assert mmd_squared(p, p + 3, name) > 0.1 > mmd_squared(p, p + 0.01, name)
-
-
-def test_a_name_is_the_kernel_with_the_median_bandwidth_and_a_callable_is_taken_as_it_is():
-    p, q = [[0.0], [1.0]], [[3.0], [3.0]]  # distances 1, 3, 3, 2, 2, 0: the median of the distinct points is 2
-    assert mmd_squared(p, q) == mmd_squared(p, q, Gaussian(2.0))
-    assert mmd_squared(p, q, "laplace") == mmd_squared(p, q, Laplace(2.0))
-    assert mmd_squared(p, q, lambda x, y: 3 * linear(x, y)) == 3 * mmd_squared(p, q, "linear")
-
-
-def test_windows_that_are_one_point_have_no_mmd():
-    assert mmd_squared(np.ones((3, 2)), np.ones((4, 2))) == pytest.approx(0.0, abs=1e-15)
 
 
 # Class-conditional measures
@@ -267,7 +256,7 @@ ROWS = [[0.0], [1.0]]
         (ROWS, [[0.0], [math.nan]], "q must be finite; drop or fill"),
         ([[0.0], [math.inf]], ROWS, "p must be finite"),
         (ROWS, [[0.0, 1.0], [1.0, 1.0]], "as many columns as p, which has 1"),
-        (ROWS, [["a"], ["b"]], "q must be an array of numbers"),
+        (ROWS, [["a"], ["b"]], "q must be numbers in rows"),
     ],
 )
 def test_bad_windows_are_refused_by_every_measure(measure, p, q, says):
@@ -278,12 +267,15 @@ def test_bad_windows_are_refused_by_every_measure(measure, p, q, says):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: wasserstein_infinity(ROWS, [[0.0]]), "equally many rows, p has 2; draw 1 of the larger"),
         (lambda: total_variation(ROWS, [[0.0]]), "q=<1 rows>.*at least 2 rows"),
         (lambda: mmd([[0.0]], ROWS), "p=<1 rows>.*at least 2 rows"),
         (lambda: total_variation(ROWS, ROWS, confidence=1.0), r"confidence=1\.0"),
-        (lambda: total_variation(ROWS, ROWS, neighbours=3), r"neighbours must lie in 1\.\.2"),
-        (lambda: total_variation(ROWS, ROWS, neighbours=0), r"neighbours must lie in 1\.\.2"),
+        (
+            lambda: total_variation(ROWS, ROWS, learn=lambda p, q: lambda rows: 1.0),
+            r"learn=.*turn 1 rows into 1 numbers",
+        ),
+        (lambda: total_variation(ROWS, ROWS, learn=lambda p, q: lambda rows: [math.nan]), "positive inside the event"),
+        (lambda: nearest_neighbours(0), "neighbours must be a whole number"),
         (lambda: mmd(ROWS, ROWS, "gausian"), "Did you mean 'gaussian'"),
         (lambda: mmd(ROWS, ROWS, lambda x, y: np.ones(3)), r"shape \(n, m\), here \(2, 2\)"),
         (lambda: Gaussian(0.0), "bandwidth must be positive"),

@@ -223,6 +223,38 @@ def test_regret_of_corollary2_is_linear_where_the_stream_is_inseparable() -> Non
     assert corollary_exponent(theory.corollary2, INSEPARABLE, 10**15) == pytest.approx(1.0, abs=1e-3)
 
 
+def test_the_curve_of_a_bound_is_the_bound_at_every_horizon() -> None:
+    stream = replace(INSEPARABLE, T=5, C_T=8.0, V_T=2.0)
+    moves, drifts = [1.0, 0.0, 4.0, 3.0], [0.5, 0.5, 1.0, 0.0]
+    curve = theory.bound_curve(regret_general, stream, moves=moves, drifts=drifts)
+    for t in range(1, 6):
+        shorter = replace(stream, T=t, C_T=sum(moves[: t - 1]), V_T=sum(drifts[: t - 1]))
+        assert curve[t - 1] == regret_general(shorter).value
+    even = theory.bound_curve(regret_general, stream)
+    assert even[2] == regret_general(replace(stream, T=3, C_T=4.0, V_T=1.0)).value
+    assert even[-1] == curve[-1] == regret_general(stream).value
+    assert theory.bound_curve(errors_general, replace(stream, T=1, C_T=0, V_T=0)).shape == (1,)
+
+
+def test_the_curve_of_a_bound_that_is_infinite_is_finite_where_nothing_has_moved() -> None:
+    curve = theory.bound_curve(errors_separable, replace(STREAM, T=3, C_T=math.inf))
+    assert curve.tolist() == [35.0, math.inf, math.inf]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ({"moves": [0.1] * 5}, r"moves=<shape \(5,\)>.*3 for T = 4"),
+        ({"drifts": [0.1, -0.1, 0.1]}, "none of them negative"),
+        ({"drifts": [0.1, math.nan, 0.1]}, "none of them negative"),
+        ({"moves": [0.25, 0.25, 0.25]}, r"moves=0\.75.*sum to C_T = 0.5 at most"),
+    ],
+)
+def test_steps_that_do_not_make_up_the_constants_are_refused(steps: dict[str, list[float]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        theory.bound_curve(errors_separable, replace(STREAM, T=4), **steps)
+
+
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=50))
 def test_without_queries_one_of_two_streams_costs_half_the_rounds(late_decisions: list[float]) -> None:
     """Theorem 2's example: the loss of decision a is 1 + a where labels stay and 1 - a where they flip."""

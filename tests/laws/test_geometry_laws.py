@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from law_cases import CASES, SETS, Case, argmin, law, points, ridges, vectors, violation
 
 from osamd.errors import InputError
-from osamd.geometry import GEOMETRIES, Geometry, ball, box, p_norm, simplex
+from osamd.geometry import GEOMETRIES, Geometry, ball, box, p_norm, signed_simplex, simplex
 from osamd.models import linear
 from osamd.numerics import Array
 
@@ -278,6 +278,15 @@ def test_extreme_steps_land_in_the_decision_set_without_a_warning(case: Case, si
             assert violation(k, w) <= 1e-12
 
 
+@pytest.mark.parametrize("radius", [1e-100, 1e-9, 1.0, 1e100])
+@pytest.mark.parametrize("far", [1e60, 1e120, 1e300])
+@pytest.mark.parametrize("ridge", [0.0, 3.0])
+def test_a_point_whose_square_overflows_is_projected_on_the_ball(radius: float, far: float, ridge: float) -> None:
+    landed = ball(radius).proximal(far * np.array([0.6, 0.0, -0.8]), np.zeros(3), np.full(3, ridge))
+    expected = min(radius, far / (1.0 + ridge)) * np.array([0.6, 0.0, -0.8])
+    assert landed == pytest.approx(expected, rel=1e-14)
+
+
 def test_a_weight_below_the_floor_is_projected_as_it_is() -> None:
     # Scaled to a sum of 1, (1e-5, 0.1) has its first weight at 1e-4: that ends at the floor, not above it.
     assert simplex(1.0, 1e-3).project(np.array([1e-5, 0.1])) == pytest.approx([1e-3, 0.999])
@@ -293,8 +302,10 @@ def test_a_comparator_may_touch_the_border_of_the_whole_simplex() -> None:
     [
         (lambda: ball(-1.0), r"`ball\(radius=-1.0\)`: radius must be positive"),
         (lambda: ball(math.inf), "radius must be positive and finite"),
-        (lambda: box(1.0, 1.0), "low must be below high"),
-        (lambda: box(-math.inf, 1.0), "both finite"),
+        (lambda: box(1.0, 1.0), r"`box\(low=1\.0, high=1\.0\)`: low must be below high"),
+        (lambda: box(-math.inf, 1.0), "low must be a finite number"),
+        (lambda: ball(1e-160), "from 1e-100 to 1e\\+100"),
+        (lambda: signed_simplex(-1.0), r"`signed_simplex\(scale=-1\.0\)`"),
         (lambda: simplex(0.0), "scale must be positive"),
         (lambda: simplex(1.0, 0.0), "floor must lie between"),
         (lambda: simplex(1.0, 1.0), "floor must lie between"),

@@ -11,7 +11,7 @@ import pytest
 from law_cases import CASES, Case, argmin, violation
 
 from osamd.algorithm import State
-from osamd.losses import LOSSES, loss, on_scores
+from osamd.losses import LOSSES, loss, on_scores, score_constants
 from osamd.methods import InnerLoops, Learner, Settings, learner
 from osamd.models import linear
 from osamd.numerics import Array
@@ -175,14 +175,13 @@ def test_a_sample_of_zeros_teaches_nothing(case: Case, name: str, classes: int) 
 
 
 def relative_smoothness(p: Problem) -> float:
-    """A constant L with eta f + D_R(., student) L-smooth relative to R; softmax is 1/2-smooth in several scores."""
+    """A constant L with eta f + D_R(., student) L-smooth relative to R."""
     f = p.learner.loss
-    curvature = f.smoothness if p.learner.model.classes == 2 else 0.5
+    curvature = score_constants(f, p.learner.model.classes)[1]
     return 1.0 + p.eta * (curvature * p.case.geometry.dual_norm(p.x) ** 2 + 2.0 * f.l2)
 
 
-SMOOTH = [(name, 2) for name, f in LOSSES.items() if math.isfinite(f.smoothness)]
-SMOOTH += [(name, 4) for name, f in LOSSES.items() if f.scores is not None]
+SMOOTH = [(name, k) for k in (2, 4) for name, f in LOSSES.items() if math.isfinite(score_constants(f, k)[1])]
 
 
 @every_case

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from law_cases import law, numbers, vectors
 
 from osamd.errors import InputError
-from osamd.losses import LOSSES, Loss, loss, on_scores
+from osamd.losses import LOSSES, Loss, loss, on_scores, score_constants
 from osamd.numerics import Array
 from osamd.scores import BINARY, MULTICLASS
 
@@ -205,6 +205,32 @@ def test_the_smoothness_constant_holds_and_is_attained(phi: Loss) -> None:
 
 
 @every_loss
+@pytest.mark.parametrize("classes", [3, 5])
+def test_the_constants_in_the_scores_hold_and_are_attained(phi: Loss, classes: int) -> None:
+    assert score_constants(phi, 2) == (phi.lipschitz, phi.smoothness)
+    lipschitz, smoothness = score_constants(phi, classes)
+    slope = on_scores(phi, MULTICLASS).slope
+    rng = np.random.default_rng(0)
+    far = [np.eye(classes)[1] * size for size in (0.0, 1e-3, 40.0, 1e6)]
+    lengths = [float(np.linalg.norm(slope(h, 0))) for h in (*far, *rng.normal(size=(200, classes)) * 3)]
+    if math.isinf(lipschitz):
+        assert max(lengths) > 1e5
+    else:
+        assert lipschitz * (1 - 1e-9) <= max(lengths) <= lipschitz * (1 + 1e-15)
+    # The curvature along e_1 - e_2 with those two classes equal and the others far below; across a tie, a jump.
+    h = np.r_[0.0, 0.0, np.full(classes - 2, -60.0)]
+    apart = 1e-5 * (np.eye(classes)[0] - np.eye(classes)[1])
+    curvature = max(
+        float(np.linalg.norm(slope(h + apart, y) - slope(h - apart, y)) / np.linalg.norm(2 * apart))
+        for y in (0, classes - 1)
+    )
+    if math.isinf(smoothness):
+        assert curvature > 1e4
+    else:
+        assert curvature == pytest.approx(smoothness, rel=1e-8)
+
+
+@every_loss
 def test_the_kinks_are_where_the_slope_or_the_curvature_jumps(phi: Loss) -> None:
     def curvature(margin: float) -> float:
         return (phi.slope(margin + 1e-5) - phi.slope(margin - 1e-5)) / 2e-5
@@ -221,7 +247,7 @@ def test_the_kinks_are_where_the_slope_or_the_curvature_jumps(phi: Loss) -> None
 
 @pytest.mark.parametrize("l2", [-0.1, math.inf, math.nan])
 def test_a_bad_l2_term_is_refused(l2: float) -> None:
-    with pytest.raises(InputError, match=r"`hinge\(l2=.*zero or positive"):
+    with pytest.raises(InputError, match=r"`loss\(l2=.*zero or positive"):
         loss("hinge", l2=l2)
 
 

@@ -54,6 +54,30 @@ def test_augment_widens_a_batch_as_it_widens_each_sample(model: Linear, data: st
         assert np.array_equal(row, model.augment(x))
 
 
+def test_augment_takes_lists_and_whole_numbers_as_floats() -> None:
+    assert linear(2).augment([3, 4]).tolist() == [3.0, 4.0, 1.0]
+    assert linear(2, bias=False).augment(np.array([[1, 2]], dtype=np.int8)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("x", "says"),
+    [
+        ([1.0, 2.0, 3.0], r"`augment\(x=...\)`: x has shape \(3,\), the model takes 2 features"),
+        (1.0, r"shape \(\)"),
+        ([1.0, math.nan], r"`augment\(x=...\)`: x holds \[1.0, nan\]; x must be finite"),
+        ([[1.0, 2.0], [math.inf, 0.0]], r"row 1 holds \[inf, 0.0\]"),
+        ([[[1.0, 2.0], [0.0, math.nan]]], "row 0, 1 holds"),
+        (["a", "b"], "x must be numbers"),
+        ([1.0, 2.0j], r"it holds complex128"),
+        ([[1.0], [2.0, 3.0]], "rows of one length"),
+        (None, "x must be numbers|x has shape"),
+    ],
+)
+def test_augment_refuses_what_is_no_sample(x: object, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        linear(2).augment(x)  # type: ignore[arg-type]
+
+
 @law
 @given(models(), st.booleans())
 def test_the_penalty_leaves_out_the_bias_alone(model: Linear, free_bias: bool) -> None:
@@ -96,7 +120,7 @@ def test_a_bad_start_is_refused(start: object, says: str) -> None:
 
 
 def test_a_model_needs_features_and_classes() -> None:
-    with pytest.raises(InputError, match=r"`linear\(features=0\)`: a model needs at least one feature"):
+    with pytest.raises(InputError, match=r"`linear\(features=0\)`: features must be a whole number .* at least 1"):
         linear(0)
-    with pytest.raises(InputError, match="at least two classes"):
+    with pytest.raises(InputError, match=r"`linear\(classes=1\)`: .* at least 2"):
         linear(2, classes=1)

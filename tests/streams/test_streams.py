@@ -1,20 +1,27 @@
 """Streams: the laws they claim, the truth of drift they carry, and the input they refuse."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, norm
+from scipy.integrate import quad
+from scipy.stats import chisquare, kstest, norm
 
 from osamd.errors import InputError
 from osamd.losses import LOSSES, loss
 from osamd.streams import (
     Arrays,
     Changed,
+    Drift,
+    ExactStream,
+    PriorShift,
     Rotating,
+    Schedule,
     TwoPoint,
     abrupt,
     ball_noise,
+    changed,
     gaussian_noise,
     gradual,
     recurring,
@@ -66,10 +73,20 @@ def test_balls_are_separable_with_the_stated_margin_inside_the_unit_ball():
     assert kstest(uniform, "uniform").pvalue > 1e-4
 
 
-STREAMS = [rotating_gaussian(40), rotating_gaussian(40, features=4), rotating_balls(40), rotating_balls(40, features=5)]
+STREAMS = [
+    rotating_gaussian(40),
+    rotating_gaussian(40, features=4),
+    rotating_balls(40),
+    rotating_balls(40, features=5),
+    TwoPoint(40),
+    changed(rotating_balls(40), relabel([1, 0]), gradual(10, 30)),
+    changed(rotating_balls(40, features=3), transform(np.arange(9.0).reshape(3, 3) / 5, [0.3, 0.0, -2.0]), abrupt(20)),
+    changed(TwoPoint(40), transform([2.0, 0.5], 0.25), recurring(3)),
+    changed(changed(rotating_balls(40), transform(shift=0.5), gradual(0, 40)), relabel([1, 0]), gradual(0, 50)),
+]
 
 
-@pytest.mark.parametrize("stream", [*STREAMS, TwoPoint(40)], ids=lambda s: f"{s.name}-{s.features}")
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda s: f"{s.name}-{s.features}")
 @pytest.mark.parametrize("name", list(LOSSES))
 @pytest.mark.parametrize("bias", [True, False])
 def test_expected_loss_and_gradient_are_those_of_the_samples(stream, name, bias):
@@ -81,7 +98,7 @@ def test_expected_loss_and_gradient_are_those_of_the_samples(stream, name, bias)
         nudge = np.zeros(w.shape[1])
         nudge[i] = 1e-5
         numeric = (stream.expected_loss(f, rounds, w + nudge) - stream.expected_loss(f, rounds, w - nudge)) / 2e-5
-        if stream.name != "two-point":  # a kink of the hinge may lie under a point of a discrete law
+        if not stream.name.startswith("two-point"):  # a kink of the hinge may lie under a point of a discrete law
             np.testing.assert_allclose(gradient[:, i], numeric, atol=1e-6)
     # Monte Carlo in one round: six standard errors, so a false alarm is hopeless.
     x, y = stream.draw(np.random.default_rng(5), np.full(20000, 23))
@@ -105,6 +122,38 @@ def test_expected_hinge_equals_its_closed_form():
         gap = np.clip((1 - m) / s, -1e10, 1e10)
         expected += 0.5 * ((1 - m) * norm.cdf(gap) + s * norm.pdf(gap))
     np.testing.assert_allclose(stream.expected_loss(loss("hinge"), np.arange(500), w), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax", "squared-hinge", "smoothed-hinge"])
+@pytest.mark.parametrize("size", [0.1, 1.0, 5.0, 20.0, 77.0, 200.0])
+@pytest.mark.parametrize("stream", [rotating_gaussian(3), rotating_balls(3, features=4)], ids=lambda s: s.name)
+def test_expected_loss_is_exact_for_small_and_large_weights(stream, name, size):
+    """Against scipy's adaptive rule, with the noise along w by its own density."""
+    f, rng = loss(name), np.random.default_rng(3)
+    w = rng.normal(size=stream.features)
+    w *= size / np.linalg.norm(w)
+    bias, spread = 0.3 * size, stream.noise.scale * size
+    ball = stream.name == "rotating-balls"
+    dimension = stream.features
+    mass = math.sqrt(math.pi) * math.gamma((dimension + 1) / 2) / math.gamma(dimension / 2 + 1)
+
+    def density(u):
+        return (1 - u * u) ** ((dimension - 1) / 2) / mass if ball else math.exp(-u * u / 2) / math.sqrt(2 * math.pi)
+
+    def expectation(function, mean, a, b):
+        return quad(lambda u: float(function(mean + spread * u)) * density(u), a, b, epsabs=1e-13)[0]
+
+    edge, value, slope = (1.0 if ball else 10.0), 0.0, 0.0
+    for sign, centre in ((-1.0, stream.centres[0]), (1.0, stream.centres[1])):
+        mean = sign * (float(centre @ w) + bias)
+        marks = [(m - mean) / spread for m in (-30, -9, -3, -1, 0, 0.5, 1, 3, 9, 30)]
+        cuts = [-edge, *sorted(u for u in (*marks, -5.0, 5.0) if -edge < u < edge), edge]
+        for a, b in pairwise(cuts):
+            value += 0.5 * expectation(f.value, mean, a, b)
+            slope += 0.5 * sign * expectation(f.slope, mean, a, b)
+    rounds, rows = np.array([0]), np.append(w, bias)[None]
+    assert stream.expected_loss(f, rounds, rows)[0] == pytest.approx(value, rel=1e-10, abs=1e-10)
+    assert stream.expected_gradient(f, rounds, rows)[0, -1] == pytest.approx(slope, rel=1e-10, abs=1e-10)
 
 
 def test_theorem_2s_stream_flips_half_way_and_its_features_do_not_tell():
@@ -145,6 +194,74 @@ def test_a_recurring_change_takes_turns():
     np.testing.assert_array_equal(stream.drift.position[[0, 249, 250, 499, 500]], [0, 0, 1, 1, 0])
 
 
+@pytest.mark.parametrize(
+    ("schedule", "kind", "changes"),
+    [
+        (abrupt(4), "abrupt", (4,)),
+        (abrupt(0), "abrupt", ()),
+        (abrupt(99), "abrupt", ()),
+        (gradual(2, 5), "gradual", (3,)),
+        (gradual(2, 3), "gradual", (3,)),
+        (recurring(3), "recurring", (3, 6, 9)),
+        (recurring(1), "recurring", tuple(range(1, 10))),
+        (Schedule("seasonal", lambda t: np.abs((t % 6) - 3) / 3), "seasonal", (1, 4, 7)),
+    ],
+)
+def test_a_drift_tells_its_kind_and_where_each_jump_or_ramp_begins(schedule, kind, changes):
+    stream = Changed(rotating_gaussian(10), relabel([1, 0]), schedule)
+    assert (stream.drift.kind, stream.drift.changes) == (kind, changes)
+
+
+def test_a_changed_stream_keeps_the_truth_of_the_stream_within():
+    inner = Changed(TwoPoint(10), relabel([1, 0]), gradual(2, 6))
+    drift = Changed(inner, transform(shift=1.0), recurring(5)).drift
+    assert [d.kind for d in (drift, drift.inner, drift.inner.inner)] == ["recurring", "gradual", "abrupt"]
+    assert isinstance(drift.inner, Drift)
+    assert drift.inner.inner.inner is None
+
+
+def test_changes_within_changes_are_drawn_apart():
+    half = Schedule("half", lambda rounds: np.full(len(rounds), 0.5))
+    base = rotating_gaussian(4000)
+    twice = Changed(Changed(base, transform(shift=[1000.0, 0.0]), half), transform(shift=[0.0, 1000.0]), half)
+    moved = twice.sample(0)[0] - base.sample(0)[0] > 500.0
+    counts = np.bincount(2 * moved[:, 0] + moved[:, 1], minlength=4)
+    assert chisquare(counts).pvalue > 1e-4  # all four outcomes as often; false alarm 1e-4, on a fixed seed
+
+
+def test_a_change_is_exact_around_an_exact_binary_stream_alone():
+    flip = relabel([1, 0])
+    assert isinstance(changed(TwoPoint(5), flip, abrupt(2)), ExactStream)
+    assert changed(TwoPoint(5), flip, abrupt(2)).rotation(np.arange(5)) is None
+    assert not isinstance(changed(TwoPoint(5), lambda x, y: (x, 1 - y), abrupt(2)), ExactStream)
+    assert not isinstance(changed(Arrays([[0.0], [1.0]], [0, 1]), flip, abrupt(1)), ExactStream)
+    three = Rotating("three", np.eye(3), gaussian_noise(1.0), 5, classes=(0, 1, 2))
+    assert not isinstance(changed(three, relabel([1, 2, 0]), abrupt(2)), ExactStream)
+
+
+def test_an_exact_change_gives_the_samples_of_the_plain_one():
+    arguments = rotating_balls(3000), transform(shift=1.0), gradual(500, 2500)
+    for exact, plain in zip(changed(*arguments).sample(4), Changed(*arguments).sample(4), strict=True):
+        np.testing.assert_array_equal(exact, plain)
+
+
+@pytest.mark.parametrize("make", [lambda: rotating_gaussian(9000), lambda: TwoPoint(9000)])
+def test_shifted_priors_change_how_often_a_class_comes_and_not_how_it_looks(make):
+    stream = PriorShift(make(), [0.2, 0.8], gradual(3000, 6000))
+    x, y = stream.sample(0)
+    for first, prior in ((0, 0.5), (6000, 0.8)):
+        assert abs(y[first : first + 3000].mean() - prior) < 4 * 0.5 / math.sqrt(3000)
+    assert abs(y[4000:5000].mean() - 0.65) < 4 * 0.5 / math.sqrt(1000)
+    assert stream.drift.kind == "gradual"
+    assert stream.drift.inner.kind == make().drift.kind
+    if stream.features == 2 and isinstance(stream.stream, Rotating):
+        angle = stream.stream.angle(np.arange(9000))
+        centre = np.where(y == 1, 15.0, 5.0)[:, None] * np.c_[np.cos(angle), np.sin(angle)]
+        assert kstest(((x - centre) / math.sqrt(3.0)).ravel(), "norm").pvalue > 1e-4
+    else:
+        np.testing.assert_array_equal(y, x[:, 0] == np.where(np.arange(9000) < 4500, -1.0, 1.0))
+
+
 def test_a_matrix_turns_the_features():
     stream = Changed(rotating_gaussian(10), transform([[0.0, -1.0], [1.0, 0.0]]), abrupt(0))
     before, after = rotating_gaussian(10).sample(0)[0], stream.sample(0)[0]
@@ -163,10 +280,13 @@ def test_arrays_keep_order_and_give_their_warm_up_as_source():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: rotating_gaussian(0), "at least one round"),
+        (lambda: rotating_gaussian(0), r"`rotating_gaussian\(rounds=0\)`: .* at least 1"),
         (lambda: TwoPoint(-3), r"`TwoPoint\(rounds=-3\)`"),
-        (lambda: rotating_gaussian(10, features=1), "at least two coordinates"),
+        (lambda: rotating_gaussian(10, features=1), r"`rotating_gaussian\(features=1\)`: .* at least 2"),
+        (lambda: rotating_balls(9, -1), r"`rotating_balls\(features=-1\)`"),
+        (lambda: Rotating("r", [[1.0], [2.0]], gaussian_noise(1.0), 5), "at least two coordinates"),
         (lambda: rotating_balls(radius=0.7), "radius < distance"),
+        (lambda: rotating_balls(radius="wide"), "radius < distance"),
         (lambda: gaussian_noise(0.0), "std must be positive"),
         (lambda: ball_noise(-1.0, 2), "radius must be positive"),
         (lambda: Rotating("r", [[1.0, 0.0]], gaussian_noise(1.0), 5, classes=(0,)), "at least two classes"),
@@ -184,9 +304,26 @@ def test_arrays_keep_order_and_give_their_warm_up_as_source():
         (lambda: Arrays(np.zeros((2, 1)), ["a", "c"], classes=["a", "b"]), "label 'c' of row 1 is not in the classes"),
         (lambda: Arrays([[0.0], [np.nan]], [0, 1]), r"row 1 holds \[nan\]"),
         (lambda: Arrays(np.zeros((3, 1)), [0, 1, 0]).source(1, 0), "keeps 0 warm-up rows"),
+        (
+            lambda: Changed(rotating_gaussian(5), relabel([1, 0, 2]), abrupt(2)),
+            "number of features and classes, 2 and 2",
+        ),
+        (lambda: Changed(rotating_gaussian(5), relabel([0]), abrupt(2)), "number of features and classes"),
+        (lambda: Changed(rotating_gaussian(5), transform(np.ones(3)), abrupt(2)), "keep the number of features"),
+        (lambda: Changed(rotating_gaussian(5), transform(shift=[1, 2, 3]), abrupt(2)), "keep the number of features"),
+        (lambda: Changed(rotating_gaussian(5), transform(np.eye(3)), abrupt(2)), "keep the number of features"),
+        (lambda: Changed(rotating_gaussian(5), "flip", abrupt(2)), "a function of x and y, such as relabel"),
+        (lambda: Changed(rotating_gaussian(5), relabel([1, 0]), lambda t: t), "use abrupt"),
+        (lambda: PriorShift(rotating_gaussian(5), [0.5, 0.6], abrupt(2)), "with a sum of 1"),
+        (lambda: PriorShift(rotating_gaussian(5), [1.5, -0.5], abrupt(2)), "one probability for each of the 2 classes"),
+        (lambda: PriorShift(rotating_gaussian(5), [1.0], abrupt(2)), "one probability for each of the 2 classes"),
+        (
+            lambda: PriorShift(Arrays([[0.0], [1.0]], [0, 1]), [0.5, 0.5], abrupt(2)),
+            "cannot draw an x of a given class",
+        ),
         (lambda: relabel([0, 0]), "each class index once"),
         (lambda: gradual(5, 5), "start must come before stop"),
-        (lambda: recurring(0), "at least one round"),
+        (lambda: recurring(0), r"`recurring\(period=0\)`: .* at least 1"),
         (
             lambda: Changed(rotating_gaussian(5), relabel([1, 2, 0]), abrupt(2)),
             "keep the number of features and classes",

@@ -1,0 +1,158 @@
+"""Lowering: plain functions of the package to compiled ones, cached on disk under a digest of the package's sources.
+
+The plain functions are the source: `lower` makes a function, and every function of the package that it reaches,
+known to numba as they stand. Only sums in the stated order are restated for it, since numpy expresses them by
+reshaping; tests hold both forms equal to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba.extending import overload, register_jitable
+
+from osamd import models, numerics
+from osamd.models import Linear
+from osamd.numerics import LANES, Array
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_lowered: set[Any] = {numerics.lane_sum, numerics.dot, models.binary_scores}
+
+
+def _dot(a: Any, b: Any) -> Any:
+    """sum_i a_i b_i in the stated order: whole lanes first, then the rest to the first lanes."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    whole = a.shape[0] // LANES * LANES
+    for i in range(0, whole, LANES):
+        s0 += a[i] * b[i]
+        s1 += a[i + 1] * b[i + 1]
+        s2 += a[i + 2] * b[i + 2]
+        s3 += a[i + 3] * b[i + 3]
+        s4 += a[i + 4] * b[i + 4]
+        s5 += a[i + 5] * b[i + 5]
+        s6 += a[i + 6] * b[i + 6]
+        s7 += a[i + 7] * b[i + 7]
+    rest = a.shape[0] - whole
+    s0 += a[whole] * b[whole] if rest > 0 else 0.0
+    s1 += a[whole + 1] * b[whole + 1] if rest > 1 else 0.0
+    s2 += a[whole + 2] * b[whole + 2] if rest > 2 else 0.0
+    s3 += a[whole + 3] * b[whole + 3] if rest > 3 else 0.0
+    s4 += a[whole + 4] * b[whole + 4] if rest > 4 else 0.0
+    s5 += a[whole + 5] * b[whole + 5] if rest > 5 else 0.0
+    s6 += a[whole + 6] * b[whole + 6] if rest > 6 else 0.0
+    return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+
+
+register_jitable(_dot)
+
+
+@overload(numerics.lane_sum)
+def _lane_sum(products):  # type: ignore[no-untyped-def]
+    """`osamd.numerics.lane_sum` of a vector, or of each row of a matrix."""
+
+    def of_vector(products):  # type: ignore[no-untyped-def]
+        return _dot(products, np.ones(products.shape[0]))
+
+    def of_rows(products):  # type: ignore[no-untyped-def]
+        ones = np.ones(products.shape[1])
+        total = np.empty(products.shape[0])
+        for row in range(products.shape[0]):
+            total[row] = _dot(products[row], ones)
+        return total
+
+    return of_vector if products.ndim == 1 else of_rows
+
+
+@overload(numerics.dot)
+def _inner(a, b):  # type: ignore[no-untyped-def]
+    return lambda a, b: _dot(a, b)
+
+
+@overload(models.binary_scores)
+def _binary_scores(w, x):  # type: ignore[no-untyped-def]
+    return lambda w, x: _dot(w, x)
+
+
+def row_scores(w: Array, x: Array) -> Array:
+    """The scores of a multiclass model whose rows of weights lie one after the other in one vector."""
+    n = x.shape[0]
+    total = np.empty(w.shape[0] // n)
+    for row in range(total.shape[0]):
+        total[row] = _dot(w[row * n : (row + 1) * n], x)
+    return total
+
+
+def row_pull(slope: Array, x: Array) -> Array:
+    """The pull-back of a slope to such a vector."""
+    n = x.shape[0]
+    pulled = np.empty(slope.shape[0] * n)
+    for row in range(slope.shape[0]):
+        for i in range(n):
+            pulled[row * n + i] = slope[row] * x[i]
+    return pulled
+
+
+def first_row(params: Array, x: Array) -> Array:
+    return params[: x.shape[0]]
+
+
+def in_one_vector(model: Linear) -> Linear:
+    """The model with its parameters as one vector. Compiling is several times faster for vectors than for matrices."""
+    if model.classes == 2:
+        return model
+    width = (math.prod(model.shape),)
+    return replace(model, shape=width, scores=row_scores, pull=row_pull, one_class=first_row)
+
+
+def lower(function: Function) -> Function:
+    """Make `function`, and every function of the package that it reaches, callable from compiled code."""
+    if function in _lowered or not isinstance(function, FunctionType):
+        return function
+    _lowered.add(function)
+    register_jitable(function)
+    reached = [cell.cell_contents for cell in function.__closure__ or ()]
+    reached += [function.__globals__.get(name) for name in function.__code__.co_names]
+    for other in reached:
+        if isinstance(other, FunctionType) and other.__module__.startswith("osamd."):
+            lower(other)
+    return function
+
+
+@lru_cache
+def cache_folder() -> Path:
+    """Where compiled code is kept: the user's cache, under a digest of every source file of the package.
+
+    numba sees edits of the file a function stands in, but not of those it calls; with the digest any edit compiles
+    anew, and a second start with the same sources compiles nothing. OSAMD_CACHE_DIR moves it.
+    """
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for source in sorted(root.rglob("*.py")):
+        digest.update(str(source.relative_to(root)).encode() + source.read_bytes())
+    base = os.environ.get("OSAMD_CACHE_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "osamd"
+    )
+    return Path(base) / f"compiled-{digest.hexdigest()[:16]}"
+
+
+def jit(function: Function) -> Function:
+    """Compile a function that calls lowered ones, with the cache on disk. No `fastmath`: sums keep their order."""
+    config: Any = numba.config  # read when a function is decorated, so that nobody else's cache moves
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(cache_folder())
+    try:
+        compiled: Function = numba.njit(function, cache=True)
+    finally:
+        config.CACHE_DIR = before
+    return compiled

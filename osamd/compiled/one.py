@@ -1,0 +1,185 @@
+"""One sample at a time: all that a learner holds lies in one vector, since every argument of a compiled call costs.
+
+The vector holds the numbers of the round, what was seen of the last sample, and then the parameters; `layout` says
+where. The input is checked in compiled code, where that costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from osamd.algorithm import Decision, Rates, State, bind
+from osamd.compiled.flat import Seen, fused, padded
+from osamd.compiled.kernels import is_flat, once, widen
+from osamd.compiled.lowering import in_one_vector, jit, lower
+from osamd.methods import Learner
+from osamd.numerics import Array
+from osamd.scores import UNLABELLED
+
+NUMBERS, SEEN = 0, 16
+"""Where the numbers of the round and the last decision begin; both have sixteen places."""
+VECTORS = 32
+
+
+class OneSample(NamedTuple):
+    """decide(memory, x, u) -> (label, query), label -1 for an x that cannot be used; learn(memory, y) -> whether y is
+    a label; and where teacher and student lie in the memory."""
+
+    decide: Callable[[Array, Array, float], tuple[int, bool]]
+    learn: Callable[[Array, int], bool]
+    memory: Array
+    teacher: slice
+    student: slice
+
+
+def one_sample(learner: Learner) -> OneSample:
+    """The compiled halves of the round, and a memory that starts at the learner's state."""
+    flat = is_flat(learner)
+    make = _flat_halves if flat else _general_halves
+    decide, learn = once("one", learner, lambda: tuple(jit(half) for half in make(learner)), learner.model.features)
+    size = padded(learner.model.shape[0]) if flat else int(np.prod(learner.model.shape))
+    width = learner.model.shape[-1]
+    rates = learner.rates
+    memory = np.zeros(VECTORS + 5 * size + max(width, size) + learner.model.classes)
+    memory[NUMBERS : NUMBERS + 10] = [float(number) for number in rates[:10]]
+    memory[NUMBERS + 10] = bool(np.any(rates.penalty > 0.0))
+    used = int(np.prod(learner.model.shape))
+
+    def place(i: int) -> slice:
+        return slice(VECTORS + i * size, VECTORS + i * size + used)
+
+    memory[place(0)], memory[place(1)] = learner.state.teacher.ravel(), learner.state.student.ravel()
+    memory[place(2)] = rates.penalty.ravel()
+    memory[VECTORS + 3 * size : VECTORS + 4 * size] = 1.0
+    memory[place(3)] = 1.0 / (1.0 + 2.0 * rates.eta * rates.penalty.ravel())
+    if flat and learner.model.bias:
+        memory[VECTORS + 5 * size + width - 1] = 1.0
+    return OneSample(decide, learn, memory, place(0), place(1))
+
+
+def numbers(memory: Any, penalty: Any) -> Any:
+    """The `Rates` of the memory."""
+    return Rates(
+        memory[0] != 0.0,
+        memory[1] != 0.0,
+        memory[2],
+        memory[3],
+        memory[4],
+        memory[5],
+        memory[6],
+        memory[7],
+        int(memory[8]),
+        memory[9],
+        penalty,
+    )
+
+
+def vector(memory: Any, i: Any, size: Any) -> Any:
+    """The i-th vector of the memory."""
+    return memory[VECTORS + i * size : VECTORS + (i + 1) * size]
+
+
+def _flat_halves(learner: Learner) -> tuple[Any, Any]:
+    observe_flat: Any
+    learn_flat: Any
+    observe_flat, learn_flat = (lower(half) for half in fused(learner.loss))
+    features, size = learner.model.features, padded(learner.model.shape[0])
+    for helper in (numbers, vector):
+        lower(helper)
+
+    def decide(memory: Any, x: Any, u: Any) -> Any:
+        if x.shape[0] != features:
+            return -1, False
+        row, adapted = vector(memory, 5, size), vector(memory, 4, size)
+        for i in range(features):
+            row[i] = x[i]
+        rates = numbers(memory, vector(memory, 2, size))
+        theta, w, shrink = vector(memory, 0, size), vector(memory, 1, size), vector(memory, 3, size)
+        seen = observe_flat(theta, w, shrink, row, u, rates, memory[10] != 0.0, False, adapted)
+        if not seen.square + abs(seen.score) + seen.confidence < np.inf:
+            return -1, False
+        last = memory[SEEN : SEEN + 9]
+        last[0], last[1], last[2], last[3], last[4] = seen[0], seen[1], seen[2], seen[3], seen[4]
+        last[5], last[6], last[7], last[8] = seen[5], seen[6], seen[7], seen[8]
+        return seen.label, seen.query
+
+    def learn(memory: Any, y: Any) -> Any:
+        if not UNLABELLED <= y <= 1:
+            return False
+        last = memory[SEEN : SEEN + 9]
+        seen = Seen(int(last[0]), int(last[1]), last[2], last[3], last[4] != 0.0, last[5], last[6], last[7], last[8])
+        theta, w = vector(memory, 0, size), vector(memory, 1, size)
+        row, adapted = vector(memory, 5, size), vector(memory, 4, size)
+        learn_flat(theta, w, row, y, seen, numbers(memory, vector(memory, 2, size)), memory[10] != 0.0, adapted)
+        return True
+
+    return decide, learn
+
+
+def binary_slope(memory: Any, start: Any) -> Any:
+    return memory[start]
+
+
+def multiclass_slope(memory: Any, start: Any) -> Any:
+    return memory[start:]
+
+
+def keep_binary_slope(memory: Any, start: Any, slope: Any) -> Any:
+    memory[start] = slope
+
+
+def keep_multiclass_slope(memory: Any, start: Any, slope: Any) -> Any:
+    memory[start:] = slope
+
+
+def _general_halves(learner: Learner) -> tuple[Any, Any]:
+    model = learner.model
+    halves = bind(in_one_vector(model), learner.loss, learner.geometry)
+    observe_general: Any
+    learn_general: Any
+    observe_general, learn_general = (lower(half) for half in halves)
+    features, classes, bias, signed = model.features, model.classes, model.bias, model.signed
+    size, width = int(np.prod(model.shape)), model.shape[-1]
+    row_start, slope_start = VECTORS + 5 * size, VECTORS + 5 * size + max(width, size)
+    two = classes == 2
+    slope_of, keep_slope = (binary_slope, keep_binary_slope) if two else (multiclass_slope, keep_multiclass_slope)
+    for helper in (numbers, vector, slope_of, keep_slope, widen):
+        lower(helper)
+
+    def decide(memory: Any, x: Any, u: Any) -> Any:
+        row = memory[row_start : row_start + width]
+        if x.shape[0] != features or not widen(x, row, bias, signed):
+            return -1, False
+        state = State(vector(memory, 0, size), vector(memory, 1, size))
+        decided = observe_general(state, row, u, numbers(memory, vector(memory, 2, size)))
+        if not decided.margin < np.inf:
+            return -1, False
+        last = memory[SEEN : SEEN + 5]
+        last[0], last[1], last[2] = decided.label, decided.pseudolabel, decided.margin
+        last[3], last[4] = decided.probability, decided.query
+        vector(memory, 4, size)[:] = decided.adapted
+        keep_slope(memory, slope_start, decided.slope)
+        return decided.label, decided.query
+
+    def learn(memory: Any, y: Any) -> Any:
+        if not UNLABELLED <= y < classes:
+            return False
+        last = memory[SEEN : SEEN + 5]
+        teacher, student, row = vector(memory, 0, size), vector(memory, 1, size), memory[row_start : row_start + width]
+        decided = Decision(
+            int(last[0]),
+            int(last[1]),
+            last[2],
+            last[3],
+            last[4] != 0.0,
+            vector(memory, 4, size),
+            slope_of(memory, slope_start),
+        )
+        after = learn_general(State(teacher, student), row, decided, y, numbers(memory, vector(memory, 2, size)))
+        teacher[:], student[:] = after.teacher, after.student
+        return True
+
+    return decide, learn

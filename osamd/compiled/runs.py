@@ -1,0 +1,150 @@
+"""A whole stream in one call, or one sample at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from osamd.algorithm import State
+from osamd.compiled.kernels import DIVERGED, GOOD, block_kernel
+from osamd.compiled.one import one_sample
+from osamd.errors import InputError, lookup
+from osamd.ledger import Ledger
+from osamd.methods import Learner
+from osamd.numerics import Array
+from osamd.play import check_block, diverged
+from osamd.streams.base import Stream, query_generator
+
+COLUMNS: dict[str, Any] = {
+    "decision": np.int64,
+    "pseudolabel": np.int64,
+    "margin": np.float64,
+    "probability": np.float64,
+    "asked": np.bool_,
+    "loss": np.float64,
+}
+"""The columns of the ledger beside `label`, in the order the kernels take them."""
+
+
+class Totals(NamedTuple):
+    """Sums over a run. `loss` is accumulated only where that column is kept, else 0."""
+
+    rounds: int
+    right: int
+    asked: int
+    pseudolabel_errors: int
+    loss: float
+
+    @property
+    def accuracy(self) -> float:
+        return self.right / self.rounds
+
+    @property
+    def label_rate(self) -> float:
+        return self.asked / self.rounds
+
+
+class Played(NamedTuple):
+    """What came out of a stream: the ledger, with columns of length 0 where they were not kept, state and totals."""
+
+    ledger: Ledger
+    state: State
+    totals: Totals
+
+
+def play(
+    learner: Learner,
+    stream: Stream,
+    seed: int,
+    *,
+    columns: Sequence[str] = tuple(COLUMNS),
+    keep_params: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Played:
+    """`osamd.play.play`, compiled: the same queries on every round, parameters equal to rounding.
+
+    Memory is that of one block and of the `columns` kept, so with columns=() it does not grow with the stream.
+
+    >>> from osamd.methods import Settings, learner
+    >>> from osamd.models import linear
+    >>> from osamd.streams import rotating_gaussian
+    >>> osamd = learner("osamd", linear(features=2), Settings(eta=0.01, sigma=0.35), start=[0.4, 0.0, -4.0])
+    >>> play(osamd, rotating_gaussian(5000), seed=1, columns=()).totals.rounds
+    5000
+    """
+    for name in columns:
+        lookup("play", "columns", name, COLUMNS)
+    kernel = block_kernel(learner)
+    length = {name: stream.rounds if name in columns else 0 for name in COLUMNS}
+    kept: list[Any] = [np.zeros(length[name], dtype) for name, dtype in COLUMNS.items()]
+    shape = learner.model.shape
+    kept.append(np.zeros((stream.rounds if keep_params else 0, math.prod(shape))))
+    label = np.zeros(stream.rounds if columns else 0, dtype=np.int64)
+    teacher, student = learner.state.teacher.ravel().copy(), learner.state.student.ravel().copy()
+    rates = learner.rates._replace(penalty=learner.rates.penalty.ravel())
+    sums, generator = np.zeros(4), query_generator(seed)
+    t = 0
+    for x, y in stream.blocks(seed):
+        stop = t + len(y)
+        if x.ndim != 2 or x.shape[1] != learner.model.features or stop > stream.rounds:
+            check_block(learner, x, y, t)
+            raise InputError(f"`play(stream={stream.name!r})`: it says {stream.rounds} rounds and gave more.")
+        part = tuple(column[t:stop] for column in kept)
+        x, y = np.ascontiguousarray(x, dtype=np.float64), np.ascontiguousarray(y, dtype=np.int64)
+        ended, at = kernel(x, y, generator.random(len(y)), teacher, student, rates, part, sums)
+        if ended == DIVERGED:
+            raise diverged(t + at)
+        if ended != GOOD:
+            check_block(learner, x[at : at + 1], y[at : at + 1], t + at)
+        if len(label):
+            label[t:stop] = y
+        t = stop
+        if progress is not None:
+            progress(t)
+    if t != stream.rounds:
+        raise InputError(f"`play(stream={stream.name!r})`: the stream says {stream.rounds} rounds and gave {t}.")
+    columns_kept = dict(zip(COLUMNS, kept, strict=False))
+    ledger = Ledger(label=label, params=kept[-1].reshape(-1, *shape) if keep_params else None, **columns_kept)
+    totals = Totals(t, int(sums[0]), int(sums[1]), int(sums[2]), float(sums[3]))
+    return Played(ledger, State(teacher.reshape(shape), student.reshape(shape)), totals)
+
+
+class One:
+    """A learner for one sample at a time: `decide`, then `learn`, each one compiled call.
+
+    >>> from osamd.methods import Settings, learner
+    >>> from osamd.models import linear
+    >>> one = One(learner("osamd", linear(features=2), Settings(eta=0.01, sigma=0.35), start=[0.4, 0.0, -4.0]))
+    >>> label, query = one.decide(np.array([15.0, 0.0]), u=0.9)
+    >>> one.learn(-1)
+    >>> label, query
+    (1, False)
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self._decide, self._learn, self._memory, self._teacher, self._student = one_sample(learner)
+
+    def decide(self, x: Array, u: float) -> tuple[int, bool]:
+        """The decision for a row of raw features, and whether its label is asked for; `u` draws the query."""
+        label, query = self._decide(self._memory, x, u)
+        if label < 0:
+            check_block(self.learner, np.atleast_2d(x), np.zeros(1, dtype=np.int64), 0)
+            raise diverged(0)
+        return label, query
+
+    def learn(self, y: int) -> None:
+        """Learn from the last decision: the class index of its label, or `UNLABELLED`."""
+        if not self._learn(self._memory, y):
+            raise InputError(
+                f"`learn(y={y!r})`: no class index; give 0..{self.learner.model.classes - 1}, or UNLABELLED."
+            )
+
+    @property
+    def state(self) -> State:
+        """A copy of the state."""
+        shape = self.learner.model.shape
+        return State(*(self._memory[place].reshape(shape).copy() for place in (self._teacher, self._student)))

@@ -1,0 +1,177 @@
+"""The compiled path equals the plain one, for every combination: same queries, parameters within 1e-12."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compiled_units import UNITS, Unit, differences, one_by_one
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from osamd import compiled
+from osamd.errors import InputError
+from osamd.evaluation.many import run_many
+from osamd.losses import LOSSES, loss
+from osamd.methods import METHODS, InnerLoops, Settings, learner
+from osamd.models import linear
+from osamd.play import play
+from osamd.streams import Arrays, rotating_gaussian
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """All units, over the cores."""
+    return dict(zip(UNITS, run_many(differences, UNITS), strict=True))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.geometry}-{unit.loss}-{unit.classes}")
+def test_streams_agree(unit, compared):
+    found = compared[unit]
+    assert found.runs == 3 * 42
+    assert found.queries == found.decisions == 0
+    assert found.parameters < 1e-12
+    assert found.losses < 1e-12
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [Unit("euclidean", "hinge", 2), Unit("euclidean", "softmax", 3), Unit("signed-simplex", "logistic", 2)],
+    ids=str,
+)
+def test_one_sample_at_a_time_agrees(unit):
+    found = one_by_one(unit)
+    assert found.queries == found.decisions == 0
+    assert found.parameters < 1e-12
+
+
+@settings(max_examples=150, derandomize=True, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 20),
+    st.sampled_from(list(METHODS)),
+    st.sampled_from(list(LOSSES)),
+    st.sampled_from([0.0, 0.05]),
+    st.sampled_from([None, InnerLoops(3, 0.2)]),
+    st.floats(1e-3, 1.0),
+    st.floats(1e-2, 2.0),
+    st.booleans(),
+)
+def test_the_fused_round_agrees_on_random_streams(seed, features, method, name, l2, adaptation, eta, sigma, bias):
+    generator = np.random.default_rng(seed)
+    y = generator.integers(2, size=60)
+    stream = Arrays(generator.normal(size=(60, features)) + y[:, None], y.tolist(), classes=(0, 1))
+    made = Settings(eta=eta, sigma=sigma, loss=loss(name, l2=l2), adaptation=adaptation, label_rate=0.3)
+    start = generator.normal(size=features + bias)
+    bound = learner(method, linear(features, bias=bias), made, start)
+    ours, plain = compiled.play(bound, stream, 0), play(bound, stream, 0)
+    np.testing.assert_array_equal(ours.ledger.asked, plain.ledger.asked)
+    np.testing.assert_allclose(ours.state.teacher, plain.state.teacher, atol=1e-12 * (1 + np.abs(start).max()))
+    np.testing.assert_allclose(ours.state.student, plain.state.student, atol=1e-12 * (1 + np.abs(start).max()))
+
+
+def paper(rounds=2000):
+    made = Settings(eta=0.01, sigma=0.35, loss=loss("hinge", l2=0.2), adaptation=InnerLoops(20, 0.01))
+    return learner("osamd", linear(2), made, [0.4, 0.0, -4.0]), rotating_gaussian(rounds)
+
+
+def test_columns_that_are_not_kept_change_nothing():
+    bound, stream = paper(3000)
+    full, none = compiled.play(bound, stream, 1), compiled.play(bound, stream, 1, columns=())
+    assert none.totals._replace(loss=0.0) == full.totals._replace(loss=0.0)
+    assert full.totals.loss == pytest.approx(full.ledger.loss.sum())
+    assert full.totals.right == np.sum(full.ledger.decision == full.ledger.label)
+    assert full.totals.asked == full.ledger.asked.sum()
+    assert full.totals.pseudolabel_errors == full.ledger.pseudolabel_errors
+    assert len(none.ledger.asked) == len(none.ledger.label) == 0
+    np.testing.assert_array_equal(none.state.student, full.state.student)
+    with pytest.raises(InputError, match="Did you mean 'margin'"):
+        compiled.play(bound, stream, 1, columns=("margins",))
+
+
+@pytest.mark.parametrize("geometry", ["flat", "lowered"])
+@pytest.mark.parametrize(
+    ("row", "label", "sentence"),
+    [
+        ([np.nan, 0.0], 1, r"round 1500 holds \[nan, 0\.0\]"),
+        ([0.0, -np.inf], 1, "round 1500 holds"),
+        ([0.0, 0.0], 2, "round 1500 has label 2"),
+        ([1e200, 0.0], 1, "round 1500 the scores are no longer finite"),
+    ],
+)
+def test_bad_samples_stop_with_their_round(geometry, row, label, sentence):
+    from osamd.geometry import ball, euclidean
+
+    x, y = rotating_gaussian(2000).sample(0)
+
+    class Spoiled(Arrays):
+        def blocks(self, seed):
+            for x, y in super().blocks(seed):
+                x, y = x.copy(), y.copy()
+                if len(x) > 476:
+                    x[1500 % 1024 if len(x) < 1500 else 1500], y[1500 % 1024 if len(x) < 1500 else 1500] = row, label
+                yield x, y
+
+    made = Settings(eta=0.01, sigma=0.3, geometry=euclidean() if geometry == "flat" else ball(5.0))
+    if geometry == "lowered" and row[0] == 1e200:
+        pytest.skip("the ball keeps parameters finite")
+    with pytest.raises(InputError, match=sentence):
+        compiled.play(learner("osamd", linear(2), made, [0.4, 0.0, -4.0]), Spoiled(x, y.tolist()), 0)
+
+
+def test_one_refuses_what_it_cannot_take_and_stays_as_it_was():
+    bound, _ = paper()
+    one = compiled.One(bound)
+    before = one.state
+    for x, sentence in (
+        (np.zeros(3), "the model takes 2"),
+        (np.array([np.nan, 1.0]), "must be finite"),
+        (np.array([1e200, 1.0]), "no longer finite"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            one.decide(x, 0.5)
+    one.decide(np.array([15.0, 0.0]), 0.0)
+    with pytest.raises(InputError, match=r"learn\(y=2\)"):
+        one.learn(2)
+    np.testing.assert_array_equal(one.state.student, before.student)
+
+
+TWICE = """
+import sys
+import numpy as np
+from osamd import compiled
+from osamd.compiled import kernels
+from osamd.methods import Settings, learner
+from osamd.models import linear
+from osamd.streams import rotating_gaussian
+bound = learner("osamd", linear(2), Settings(eta=0.01, sigma=0.35), [0.4, 0.0, -4.0])
+compiled.play(bound, rotating_gaussian(10), 0)
+stats = kernels.block_kernel(bound).stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def run_with_cache(folder: Path, package: Path) -> list[int]:
+    environment = os.environ | {"OSAMD_CACHE_DIR": str(folder), "PYTHONPATH": str(package)}
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE], capture_output=True, text=True, check=True, env=environment, cwd=folder
+    )
+    return [int(number) for number in done.stdout.split()]
+
+
+def test_a_second_start_compiles_nothing_and_an_edit_compiles_anew(tmp_path):
+    import shutil
+
+    import osamd
+
+    package = tmp_path / "package"
+    shutil.copytree(Path(osamd.__file__).parent, package / "osamd", ignore=shutil.ignore_patterns("__pycache__"))
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    assert run_with_cache(cache, package) == [0, 1]
+    assert run_with_cache(cache, package) == [1, 0]
+    losses = package / "osamd" / "losses.py"
+    losses.write_text(losses.read_text() + "\n# edited\n")
+    assert run_with_cache(cache, package) == [0, 1]
