@@ -168,7 +168,11 @@ def test_a_full_disk_is_a_sentence_and_leaves_older_files_as_they_were(tmp_path,
     monkeypatch.setattr(Figure, "savefig", full)
     (tmp_path / "results.json").write_text("older")
     assert run(*QUICK, "--out", str(tmp_path)) == 2
-    assert "figure2a.png (No space left on device); make room" in refusal(capsys)
+    captured = capsys.readouterr()
+    assert "figure2a.png (No space left on device); make room" in captured.err
+    assert captured.err.count("\n") == 1
+    assert "OMD (all)" in captured.out
+    assert "Wrote" not in captured.out
     assert os.listdir(tmp_path) == ["results.json"]
     assert (tmp_path / "results.json").read_text() == "older"
 
@@ -183,6 +187,14 @@ def test_an_interrupted_command_says_so_and_leaves_nothing(tmp_path, capsys, mon
     assert run(*QUICK, "--out", str(tmp_path / "new" / "deep")) == 130
     assert refusal(capsys) == "osamd: interrupted; nothing was written.\n"
     assert os.listdir(tmp_path) == []
+
+
+def test_a_reader_that_stops_early_does_not_take_the_files_away(tmp_path):
+    command = [sys.executable, "-m", "osamd.cli", *QUICK, "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert sorted(os.listdir(tmp_path)) == ["figure2a.png", "figure2a.svg", "results.json"]
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX's")

@@ -17,7 +17,7 @@ from osamd.numerics import Array
 from osamd.streams import ExactStream
 
 Objective = Callable[[Array], tuple[float, Array]]
-"""Parameters (as a vector) to value and gradient; convex and differentiable."""
+"""Parameters (as a vector) to value and gradient; convex, differentiable and not negative."""
 
 RESTARTS = 10
 """Most solves of one problem; a restart forgets the solver's curvature, which heals most stalls. Few need a second."""
@@ -46,9 +46,9 @@ def lowest(a: Array, feasible: DecisionSet, around: Array) -> float:
 def minimise(objective: Objective, geometry: Geometry, start: Array, tolerance: float) -> Comparator:
     """argmin over K of a smooth convex function, certified by its Frank-Wolfe gap <g, w> - min_K <g, v>.
 
-    The solver starts again from where it ended until the gap is at most `tolerance`, RESTARTS times at the most: read
-    the gap, which is NaN where the function overflows. On the whole space it holds for every comparator within
-    10 (1 + ||w||) of the answer.
+    No function here is negative, so a value below that gap is the better certificate. The solver starts again from
+    where it ended until the gap is at most `tolerance`, RESTARTS times at the most: read the gap, which is NaN where
+    the function overflows. On the whole space it holds for every comparator within 10 (1 + ||w||) of the answer.
     """
     best = _solve(objective, geometry, start)
     for _ in range(RESTARTS - 1):
@@ -89,8 +89,8 @@ def _solve(objective: Objective, geometry: Geometry, start: Array) -> Comparator
     )
     w = geometry.project(np.asarray(found.x, dtype=np.float64).reshape(shape)).ravel()
     value, gradient = objective(w)
-    gap = float(gradient @ w) - lowest(gradient, feasible, w)
-    return Comparator(w.reshape(shape), value, 0.0 if gap < 0.0 else gap)  # NaN stays NaN
+    gap = np.maximum(float(gradient @ w) - lowest(gradient, feasible, w), 0.0)
+    return Comparator(w.reshape(shape), value, float(np.minimum(gap, value)))  # these keep NaN, Python's do not
 
 
 def require_signed_match(call: str, model: Linear, geometry: Geometry) -> None:
@@ -129,14 +129,16 @@ def exact_optima(
     has a Frank-Wolfe gap of at most `tolerance`: l_t(w_t*) is that close to the minimum, or the call is refused.
 
     On the whole space a minimum need not exist: the logistic loss of a separable law falls for ever. With an L2 term it
-    does (a free bias is held by the two classes). Without one, losses being convex and not negative, the answer is
-    taken if twice the parameters are no better, or if they lose nothing at all (then those are w_t*); otherwise the
-    call is refused. That tells of a minimum along the ray of w_t*, and the gap within 10 (1 + ||w_t*||) of it.
+    does (a free bias is held by the two classes). Without one, the call is refused where twice the parameters are
+    better, as on a convex function they are not beyond a minimum; except for a loss that reaches zero (the hinges) and
+    an answer that loses at most `tolerance`, since no minimum is below zero. That looks along the ray of w_t* alone;
+    the gap looks within 10 (1 + ||w_t*||) of it.
     """
     call = "exact_optima"
     require_positive(call, "tolerance", tolerance)
     require_exact_match(call, stream, model, geometry)
     penalty = model.penalty(loss.l2, loss.free_bias)
+    reaches_zero = float(loss.value(100.0)) == 0.0  # the logistic loss is 4e-44 there
     unpinned = loss.l2 == 0.0 and not np.isfinite(geometry.diameter(model.shape[0]))
 
     def solve(t: int, start: Array) -> Array:
@@ -152,10 +154,8 @@ def exact_optima(
                 f"`{call}(tolerance={tolerance})`: round {t} reached a gap of {best.gap:.2g} only;"
                 " ask for a larger tolerance."
             )
-        if unpinned and best.value > 0.0:
+        if unpinned and not (reaches_zero and best.value <= tolerance):
             doubled = objective(2.0 * best.params)[0]
-            if doubled == 0.0:
-                return 2.0 * best.params
             if doubled < best.value * (1.0 - 1e-9):  # beyond rounding
                 raise InputError(
                     f"`{call}(loss={loss.name!r}, geometry={geometry.name!r})`: in round {t} the loss falls for ever"

@@ -1,7 +1,7 @@
 """From drift between distributions to temporal variability: Propositions 1, 2 and 3 of the paper.
 
 The temporal variability of the expected losses l_t(w) = E_{P_t} f(w; x, y) is sum_t sup_{w in K} |l_t(w) - l_{t+1}(w)|.
-Each function here bounds it by the drift V_T = sum_t d(P_t, P_{t+1}), measured by `osamd.evaluation.drift`.
+Each function here bounds it by the drift V_T = sum_t d(P_t, P_{t+1}), measured by `osamd.evaluation.drift` and `.mmd`.
 Throughout, `drift` is V_T itself, or the drifts of the single steps, (T-1,), which are summed.
 """
 

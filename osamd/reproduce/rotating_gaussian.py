@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from osamd.compiled import play
 from osamd.evaluation.comparators import exact_optima
 from osamd.evaluation.many import run_many
 from osamd.evaluation.regret import dynamic_regret
@@ -20,7 +21,6 @@ from osamd.losses import loss
 from osamd.methods import METHODS, InnerLoops, Settings, experiments_step, learner
 from osamd.models import linear
 from osamd.numerics import Array
-from osamd.play import play
 from osamd.streams import rotating_gaussian
 
 START = (0.4, 0.0, -4.0)

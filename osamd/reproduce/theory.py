@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from osamd.compiled import play
 from osamd.evaluation.comparators import exact_optima
 from osamd.evaluation.constants import constants_for
 from osamd.evaluation.drift import ball_total_variation
@@ -37,7 +38,6 @@ from osamd.losses import loss
 from osamd.methods import METHODS, Settings, learner, lemma1_step, lemma3_step
 from osamd.models import linear
 from osamd.numerics import Array
-from osamd.play import play
 from osamd.streams import Rotating, TwoPoint, ball_noise
 
 FEATURES, RADIUS = 20, 1.25

@@ -94,10 +94,11 @@ def test_a_loss_that_falls_for_ever_has_no_optimum_on_the_whole_space():
 @pytest.mark.parametrize("name", ["hinge", "smoothed-hinge", "squared-hinge"])
 @pytest.mark.parametrize("geometry", [euclidean(), p_norm(1.5)], ids=lambda g: g.name)
 def test_a_loss_that_reaches_zero_has_an_optimum_on_the_whole_space(geometry, name):
-    stream, model = rotating_balls(5), linear(2, bias=False)
-    optima = exact_optima(stream, loss(name), model, geometry)
-    assert expected_losses(stream, loss(name), model, optima).max() <= 1e-12
-    assert np.abs(optima).max() < 1e4
+    for stream in (rotating_balls(20), rotating_balls(10, 20, turn=1.0)):
+        model = linear(stream.features, bias=False)
+        optima = exact_optima(stream, loss(name), model, geometry)
+        assert expected_losses(stream, loss(name), model, optima).max() <= 1e-6
+        assert np.abs(optima).max() < 1e4
 
 
 @pytest.mark.parametrize(
