@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH := .venv-bench
 
-.PHONY: run test figure3 theory clean
+.PHONY: run test figure3 theory bench clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/osamd reproduce rotating-gaussian --out results/rotating-gaussian
@@ -13,6 +14,10 @@ figure3: $(VENV)/.installed-run
 
 theory: $(VENV)/.installed-run
 	$(BIN)/osamd theory --out results/theory
+
+# Peers get an environment of their own; one that cannot be had here is left out, and the run says so.
+bench: $(VENV)/.installed-run $(BENCH)/.installed
+	$(BIN)/osamd bench --python $(BENCH)/bin/python --out results/bench
 
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -33,5 +38,10 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
 	@touch $@ $(VENV)/.installed-run
 
+$(BENCH)/.installed: constraints-bench.txt
+	$(PYTHON) -m venv $(BENCH)
+	-grep -v '^#' constraints-bench.txt | xargs -n 1 $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-bench.txt
+	@touch $@
+
 clean:
-	rm -rf $(VENV) results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) results .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -129,6 +129,29 @@ def theory(
         deliver(theory_report.report(grown, general, theory_report.two_point_regrets()))
 
 
+@app.command()
+def bench(
+    python: Annotated[Path, typer.Option(help="Python of the environment that holds the peers.")] = Path(
+        ".venv-bench/bin/python"
+    ),
+    repeats: Annotated[int, typer.Option(min=1, help="Interleaved repeats; medians are reported.")] = 5,
+    out: Annotated[
+        Path, typer.Option(parser=_folder, metavar="FOLDER", help="Folder for bench.json and the figure.")
+    ] = Path("results/bench"),
+) -> None:
+    """Measure speed and quality beside River, scikit-learn, Vowpal Wabbit, scikit-activeml, PyTorch and C.
+
+    One process for every peer on the same streams, interleaved, one thread, medians; `make bench` installs the peers
+    into an environment of their own first. It takes about five minutes. docs/benchmark.md tells what is measured.
+    """
+    from osamd.bench import report, run
+
+    with _files(out, "bench.json", "benchmark") as deliver:
+        with _progress("bench", run.number_of_runs(repeats)) as step:
+            content = run.bench(python, repeats, progress=step)
+        deliver(report.report(content))
+
+
 def _known(what: str, methods: list[str] | None) -> list[str]:
     """The methods to run, in the paper's order."""
     from osamd.errors import InputError, nearest

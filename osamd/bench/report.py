@@ -48,12 +48,21 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["who"],
         {"stream": "whole stream", "one": "one sample"}[row["mode"]],
         f"{row['samples_per_s']:,.0f}",
-        "" if ours or row["ratio_to_us"] is None else f"{row['ratio_to_us']:,.3g} x",
+        "" if ours or row["ratio_to_us"] is None else times(row["ratio_to_us"]),
         f"{100 * row['accuracy']:.1f}",
         f"{100 * row['labels']:.1f}",
         f"{row['samples']:,}",
         "" if ours else f"{100 * row['our_accuracy']:.1f} with {100 * row['our_labels']:.1f}",
     )
+
+
+def times(ratio: float) -> str:
+    """Three figures, written out.
+
+    >>> times(0.4361), times(38.86), times(24423.0)
+    ('0.436 x', '38.9 x', '24,400 x')
+    """
+    return f"{float(f'{ratio:.3g}'):,g} x"
 
 
 def targets(content: Mapping[str, Any]) -> Iterator[Target]:
@@ -70,7 +79,7 @@ def targets(content: Mapping[str, Any]) -> Iterator[Target]:
             got = ratio.get((who, stream, mode))
             if got is not None:
                 how = "whole stream" if mode == "stream" else "one sample at a time"
-                yield Target(f"{how}, {stream}: at least {bound:g} x {who}", f"{got:.3g} x", got >= bound)
+                yield Target(f"{how}, {stream}: at least {bound:g} x {who}", times(got), got >= bound)
     yield from _alone(content)
 
 

@@ -70,7 +70,7 @@ CASES = {
     for case in (
         Case("d=3", 3, 2, 200_000, 2.5, 20_000, eta=0.2, sigma=0.2, cap=0.3, loss="hinge"),
         Case("d=54", 54, 2, 100_000, 3.0, 50_000, eta=0.02, sigma=0.2, cap=0.1, loss="hinge"),
-        Case("d=784, 10 classes", 784, 10, 20_000, 8.0, 40_000, eta=0.003, sigma=0.1, cap=1.0, loss="softmax"),
+        Case("d=784, 10 classes", 784, 10, 20_000, 8.0, 40_000, eta=0.003, sigma=0.1, cap=1.0, loss="hinge"),
     )
 }
 

@@ -15,14 +15,16 @@ from osamd.algorithm import Rates
 from osamd.losses import Loss
 from osamd.numerics import LANES, Array
 from osamd.queries import query_probability
-from osamd.scores import UNLABELLED
 
 
 class Flat(NamedTuple):
-    """The two halves of the round, to be compiled."""
+    """The round, to be compiled. The student's last step is written where it is used: a call would double its cost.
+
+    That step is w -= eta (q x + 2 penalty w_t), where the student moves at all: labelled, or trained by itself.
+    """
 
     observe: Callable[..., Any]
-    learn: Callable[..., Any]
+    correct: Callable[..., Any]
 
 
 def padded(length: int) -> int:
@@ -73,8 +75,36 @@ def sums(theta: Array, w: Array, x: Array) -> tuple[float, float, float]:
     )
 
 
+def add(scale: float, x: Array, w: Array) -> None:
+    """w += scale x, a whole lane at a time: all loads before all stores, so that it compiles to vectors."""
+    for block in range(x.shape[0] // LANES):
+        i = LANES * block
+        a0 = w[i] + scale * x[i]
+        a1 = w[i + 1] + scale * x[i + 1]
+        a2 = w[i + 2] + scale * x[i + 2]
+        a3 = w[i + 3] + scale * x[i + 3]
+        a4 = w[i + 4] + scale * x[i + 4]
+        a5 = w[i + 5] + scale * x[i + 5]
+        a6 = w[i + 6] + scale * x[i + 6]
+        a7 = w[i + 7] + scale * x[i + 7]
+        w[i] = a0
+        w[i + 1] = a1
+        w[i + 2] = a2
+        w[i + 3] = a3
+        w[i + 4] = a4
+        w[i + 5] = a5
+        w[i + 6] = a6
+        w[i + 7] = a7
+
+
+def copy(source: Array, target: Array) -> None:
+    """target = source, element by element: a slice would be an object, and counted."""
+    for i in range(target.shape[0]):
+        target[i] = source[i]
+
+
 class Seen(NamedTuple):
-    """What `observe` found; `learn` needs the scores again."""
+    """What `observe` found; learning needs the scores again."""
 
     label: int
     pseudolabel: int
@@ -90,21 +120,22 @@ class Seen(NamedTuple):
 
 
 def fused(loss: Loss) -> Flat:
-    """`observe` and `learn` for one loss, on padded vectors.
+    """`observe` and `correct` for one loss, on padded vectors.
 
     `shrink` holds the r_i; `adapted` receives w_t where it is needed: with inner loops, with an L2 term, or for the
-    ledger (`keep`).
+    ledger (`keep`). The L2 coefficients come as `penalty`, apart from `rates`: a record that holds an array counts
+    references whenever it is passed on, which costs more than the round itself.
     """
     phi_slope, phi_implicit = loss.slope, loss.implicit
 
-    def inner_loops(w: Array, x: Array, sign: float, rates: Rates, adapted: Array) -> float:
+    def inner_loops(w: Array, x: Array, penalty: Array, sign: float, rates: Rates, adapted: Array) -> float:
         """The paper's inner gradient loops, in `adapted`; gives its score."""
-        adapted[:] = w
+        copy(w, adapted)
         score = sums(w, w, x)[0]
         for _ in range(rates.inner_loops):
             q = phi_slope(sign * score) * sign
             for i in range(x.shape[0]):
-                descent = rates.eta * (q * x[i] + 2.0 * rates.penalty[i] * adapted[i]) + adapted[i] - w[i]
+                descent = rates.eta * (q * x[i] + 2.0 * penalty[i] * adapted[i]) + adapted[i] - w[i]
                 adapted[i] -= rates.inner_rate * descent
             score = sums(adapted, w, x)[0]
         return score
@@ -112,6 +143,7 @@ def fused(loss: Loss) -> Flat:
     def observe(
         theta: Array,
         w: Array,
+        penalty: Array,
         shrink: Array,
         x: Array,
         u: float,
@@ -126,12 +158,12 @@ def fused(loss: Loss) -> Flat:
         if rates.teacher_decides:
             score = h
             if keep:
-                adapted[:] = theta
+                copy(theta, adapted)
         elif not rates.self_training:
             if keep or ridged:
-                adapted[:] = w
+                copy(w, adapted)
         elif rates.inner_loops > 0:
-            score = inner_loops(w, x, sign, rates, adapted)
+            score = inner_loops(w, x, penalty, sign, rates, adapted)
             q = phi_slope(sign * score) * sign
         else:
             reach = rates.eta * square
@@ -150,26 +182,16 @@ def fused(loss: Loss) -> Flat:
         label, pseudolabel = 1 if score >= 0.0 else 0, 1 if h >= 0.0 else 0
         return Seen(label, pseudolabel, confidence, probability, u < probability, score, q, h, square)
 
-    def learn(theta: Array, w: Array, x: Array, y: int, seen: Seen, rates: Rates, ridged: bool, adapted: Array) -> None:
-        labelled = y != UNLABELLED
-        if labelled:
-            sign = 1.0 if y == 1 else -1.0
-            shortfall = max(0.0, rates.target - sign * seen.teacher_score)
-            tau = rates.scale * shortfall if rates.scale > 0.0 else shortfall / max(seen.square, 1e-300)
-            tau = min(rates.cap, tau) * sign
-            if tau != 0.0:
-                for i in range(x.shape[0]):
-                    theta[i] += tau * x[i]
-        if not rates.teacher_decides and (labelled or rates.self_training):
-            q = seen.slope
-            if labelled and not (rates.self_training and y == seen.pseudolabel):
-                q = phi_slope(sign * seen.score) * sign
-            if ridged:
-                for i in range(x.shape[0]):
-                    w[i] -= rates.eta * (q * x[i] + 2.0 * rates.penalty[i] * adapted[i])
-            elif q != 0.0:
-                stride = rates.eta * q
-                for i in range(x.shape[0]):
-                    w[i] -= stride * x[i]
+    def correct(theta: Array, x: Array, y: int, seen: Seen, rates: Rates) -> float:
+        """The teacher's step for a label, and the slope with which the student then moves."""
+        sign = 1.0 if y == 1 else -1.0
+        shortfall = max(0.0, rates.target - sign * seen.teacher_score)
+        tau = rates.scale * shortfall if rates.scale > 0.0 else shortfall / max(seen.square, 1e-300)
+        tau = min(rates.cap, tau) * sign
+        if tau != 0.0:
+            add(tau, x, theta)
+        if rates.self_training and y == seen.pseudolabel:
+            return seen.slope
+        return float(phi_slope(sign * seen.score) * sign)
 
-    return Flat(observe, learn)
+    return Flat(observe, correct)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from osamd.algorithm import Rates, State, bind
-from osamd.compiled.flat import fused, padded, sums
-from osamd.compiled.lowering import in_one_vector, jit, lower
+from osamd.compiled.flat import add, fused, padded, sums
+from osamd.compiled.lowering import in_one_vector, lower
 from osamd.losses import on_scores
 from osamd.methods import Learner
 from osamd.numerics import lane_sum
@@ -34,39 +34,33 @@ def is_flat(learner: Learner) -> bool:
     return learner.geometry.flat and learner.model.classes == 2
 
 
-def block_kernel(learner: Learner) -> Any:
-    """kernel(x, y, u, teacher, student, rates, columns, totals) -> (how it ended, round).
-
-    Rows of x are raw features; columns are those of the ledger without `label`, and one of length 0 is not kept.
-    Teacher and student are changed in place; totals gain (right, asked, pseudolabel errors, loss).
-    """
-    return once("block", learner, lambda: jit(_flat_block(learner) if is_flat(learner) else _general_block(learner)))
-
-
-def write(columns: Any, t: Any, label: Any, pseudolabel: Any, confidence: Any, probability: Any, query: Any) -> Any:
-    """One row of the ledger, in the columns that are kept."""
-    if columns[0].shape[0] > 0:
-        columns[0][t] = label
-    if columns[1].shape[0] > 0:
-        columns[1][t] = pseudolabel
-    if columns[2].shape[0] > 0:
-        columns[2][t] = confidence
-    if columns[3].shape[0] > 0:
-        columns[3][t] = probability
-    if columns[4].shape[0] > 0:
-        columns[4][t] = query
+def without_array(rates: Any) -> Any:
+    """The numbers of `Rates` alone."""
+    return Rates(
+        rates.self_training,
+        rates.teacher_decides,
+        rates.sigma,
+        rates.floor,
+        rates.eta,
+        rates.cap,
+        rates.target,
+        rates.scale,
+        rates.inner_loops,
+        rates.inner_rate,
+        0.0,  # type: ignore[arg-type]
+    )
 
 
-def _flat_block(learner: Learner) -> Any:
+def flat_block(learner: Learner) -> Any:
     observe: Any
-    learn: Any
-    observe, learn = (lower(half) for half in fused(learner.loss))
+    correct: Any
+    observe, correct = (lower(half, inline=True) for half in fused(learner.loss))
     value, bias = lower(learner.loss.value), learner.model.bias
-    for helper in (sums, binary_margin, padded, write):
-        lower(helper)
+    for helper in (add, sums, binary_margin, padded, without_array):
+        lower(helper, inline=True)
 
     def block(x: Any, y: Any, u: Any, teacher: Any, student: Any, rates: Any, columns: Any, totals: Any) -> Any:
-        loss, params = columns[5], columns[6]
+        decision, pseudolabel, margin, probability, asked, loss, params = columns
         features, width = x.shape[1], teacher.shape[0]
         size = padded(width)
         theta, w, row, adapted = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
@@ -78,19 +72,7 @@ def _flat_block(learner: Learner) -> Any:
             ridged = ridged or penalty[i] > 0.0
         if bias:
             row[features] = 1.0
-        rates = Rates(
-            rates.self_training,
-            rates.teacher_decides,
-            rates.sigma,
-            rates.floor,
-            rates.eta,
-            rates.cap,
-            rates.target,
-            rates.scale,
-            rates.inner_loops,
-            rates.inner_rate,
-            penalty,
-        )
+        numbers = without_array(rates)
         lose = loss.shape[0] > 0
         keep = params.shape[0] > 0 or (lose and ridged)
         right, queries, errors, total = 0, 0, 0, 0.0
@@ -98,7 +80,7 @@ def _flat_block(learner: Learner) -> Any:
         for t in range(x.shape[0]):
             for i in range(features):
                 row[i] = x[t, i]
-            seen = observe(theta, w, shrink, row, u[t], rates, ridged, keep, adapted)
+            seen = observe(theta, w, penalty, shrink, row, u[t], numbers, ridged, keep, adapted)
             # One comparison catches features and parameters that are not finite; which of them, is seen afterwards.
             if not seen.square + abs(seen.score) + seen.confidence < np.inf:
                 ended = DIVERGED
@@ -109,7 +91,15 @@ def _flat_block(learner: Learner) -> Any:
             if not 0 <= y[t] < 2:
                 ended = NO_CLASS
                 break
-            learn(theta, w, row, y[t] if seen.query else UNLABELLED, seen, rates, ridged, adapted)
+            q = seen.slope
+            if seen.query:
+                q = correct(theta, row, y[t], seen, numbers)
+            if not numbers.teacher_decides and (seen.query or numbers.self_training):
+                if ridged:
+                    for i in range(size):
+                        w[i] -= numbers.eta * (q * row[i] + 2.0 * penalty[i] * adapted[i])
+                elif q != 0.0:
+                    add(-numbers.eta * q, row, w)
             right += seen.label == y[t]
             queries += seen.query
             errors += seen.pseudolabel != y[t]
@@ -120,9 +110,19 @@ def _flat_block(learner: Learner) -> Any:
                         suffered += penalty[i] * adapted[i] * adapted[i]
                 loss[t] = suffered
                 total += suffered
-            write(columns, t, seen.label, seen.pseudolabel, seen.confidence, seen.probability, seen.query)
+            if decision.shape[0] > 0:
+                decision[t] = seen.label
+            if pseudolabel.shape[0] > 0:
+                pseudolabel[t] = seen.pseudolabel
+            if margin.shape[0] > 0:
+                margin[t] = seen.confidence
+            if probability.shape[0] > 0:
+                probability[t] = seen.probability
+            if asked.shape[0] > 0:
+                asked[t] = seen.query
             if params.shape[0] > 0:
-                params[t] = adapted[:width]
+                for i in range(width):
+                    params[t, i] = adapted[i]
         teacher[:], student[:] = theta[:width], w[:width]
         totals[0] += right
         totals[1] += queries
@@ -133,7 +133,7 @@ def _flat_block(learner: Learner) -> Any:
     return block
 
 
-def _general_block(learner: Learner) -> Any:
+def general_block(learner: Learner) -> Any:
     """The statement itself, lowered: any loss, geometry and number of classes, parameters as one vector."""
     model = in_one_vector(learner.model)
     observe: Any
@@ -142,11 +142,10 @@ def _general_block(learner: Learner) -> Any:
     value: Any = lower(on_scores(learner.loss, model.reading).value)
     scores: Any = lower(model.scores)
     bias, signed, classes = model.bias, model.signed, model.classes
-    for helper in (write, widen):
-        lower(helper)
+    lower(widen)
 
     def block(x: Any, y: Any, u: Any, teacher: Any, student: Any, rates: Any, columns: Any, totals: Any) -> Any:
-        loss, params = columns[5], columns[6]
+        decision, pseudolabel, margin, probability, asked, loss, params = columns
         lose, keep = loss.shape[0] > 0, params.shape[0] > 0
         state = State(teacher.copy(), student.copy())
         row = np.zeros((x.shape[1] + bias) * (2 if signed else 1))
@@ -168,7 +167,16 @@ def _general_block(learner: Learner) -> Any:
                 ended = DIVERGED
                 break
             state = learn(state, row, decided, y[t] if decided.query else UNLABELLED, rates)
-            write(columns, t, decided.label, decided.pseudolabel, decided.margin, decided.probability, decided.query)
+            if decision.shape[0] > 0:
+                decision[t] = decided.label
+            if pseudolabel.shape[0] > 0:
+                pseudolabel[t] = decided.pseudolabel
+            if margin.shape[0] > 0:
+                margin[t] = decided.margin
+            if probability.shape[0] > 0:
+                probability[t] = decided.probability
+            if asked.shape[0] > 0:
+                asked[t] = decided.query
             if keep:
                 params[t] = w
             totals[0] += decided.label == y[t]

@@ -54,7 +54,7 @@ def _dot(a: Any, b: Any) -> Any:
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
 
 
-register_jitable(_dot)
+register_jitable(error_model="numpy")(_dot)
 
 
 @overload(numerics.lane_sum)
@@ -115,17 +115,20 @@ def in_one_vector(model: Linear) -> Linear:
     return replace(model, shape=width, scores=row_scores, pull=row_pull, one_class=first_row)
 
 
-def lower(function: Function) -> Function:
-    """Make `function`, and every function of the package that it reaches, callable from compiled code."""
+def lower(function: Function, *, inline: bool = False) -> Function:
+    """Make `function`, and every function of the package that it reaches, callable from compiled code.
+
+    `inline` puts it into its callers: a call that passes arrays counts references, which costs more than a short round.
+    """
     if function in _lowered or not isinstance(function, FunctionType):
         return function
     _lowered.add(function)
-    register_jitable(function)
+    register_jitable(forceinline=inline, error_model="numpy")(function)
     reached = [cell.cell_contents for cell in function.__closure__ or ()]
     reached += [function.__globals__.get(name) for name in function.__code__.co_names]
     for other in reached:
         if isinstance(other, FunctionType) and other.__module__.startswith("osamd."):
-            lower(other)
+            lower(other, inline=inline)
     return function
 
 
@@ -152,7 +155,7 @@ def jit(function: Function) -> Function:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(cache_folder())
     try:
-        compiled: Function = numba.njit(function, cache=True)
+        compiled: Function = numba.njit(function, cache=True, error_model="numpy")
     finally:
         config.CACHE_DIR = before
     return compiled

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osamd.algorithm import Decision, Rates, State, bind
-from osamd.compiled.flat import Seen, fused, padded
+from osamd.compiled.flat import Seen, add, fused, padded
 from osamd.compiled.kernels import is_flat, once, widen
 from osamd.compiled.lowering import in_one_vector, jit, lower
 from osamd.methods import Learner
@@ -84,11 +84,12 @@ def vector(memory: Any, i: Any, size: Any) -> Any:
 
 def _flat_halves(learner: Learner) -> tuple[Any, Any]:
     observe_flat: Any
-    learn_flat: Any
-    observe_flat, learn_flat = (lower(half) for half in fused(learner.loss))
+    correct: Any
+    observe_flat, correct = (lower(half, inline=True) for half in fused(learner.loss))
     features, size = learner.model.features, padded(learner.model.shape[0])
     for helper in (numbers, vector):
         lower(helper)
+    lower(add, inline=True)
 
     def decide(memory: Any, x: Any, u: Any) -> Any:
         if x.shape[0] != features:
@@ -96,9 +97,9 @@ def _flat_halves(learner: Learner) -> tuple[Any, Any]:
         row, adapted = vector(memory, 5, size), vector(memory, 4, size)
         for i in range(features):
             row[i] = x[i]
-        rates = numbers(memory, vector(memory, 2, size))
+        rates, penalty = numbers(memory, 0.0), vector(memory, 2, size)
         theta, w, shrink = vector(memory, 0, size), vector(memory, 1, size), vector(memory, 3, size)
-        seen = observe_flat(theta, w, shrink, row, u, rates, memory[10] != 0.0, False, adapted)
+        seen = observe_flat(theta, w, penalty, shrink, row, u, rates, memory[10] != 0.0, False, adapted)
         if not seen.square + abs(seen.score) + seen.confidence < np.inf:
             return -1, False
         last = memory[SEEN : SEEN + 9]
@@ -111,9 +112,18 @@ def _flat_halves(learner: Learner) -> tuple[Any, Any]:
             return False
         last = memory[SEEN : SEEN + 9]
         seen = Seen(int(last[0]), int(last[1]), last[2], last[3], last[4] != 0.0, last[5], last[6], last[7], last[8])
-        theta, w = vector(memory, 0, size), vector(memory, 1, size)
+        theta, w, penalty = vector(memory, 0, size), vector(memory, 1, size), vector(memory, 2, size)
         row, adapted = vector(memory, 5, size), vector(memory, 4, size)
-        learn_flat(theta, w, row, y, seen, numbers(memory, vector(memory, 2, size)), memory[10] != 0.0, adapted)
+        rates = numbers(memory, 0.0)
+        q = seen.slope
+        if y != UNLABELLED:
+            q = correct(theta, row, y, seen, rates)
+        if not rates.teacher_decides and (y != UNLABELLED or rates.self_training):
+            if memory[10] != 0.0:
+                for i in range(size):
+                    w[i] -= rates.eta * (q * row[i] + 2.0 * penalty[i] * adapted[i])
+            elif q != 0.0:
+                add(-rates.eta * q, row, w)
         return True
 
     return decide, learn

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osamd.algorithm import State
-from osamd.compiled.kernels import DIVERGED, GOOD, block_kernel
+from osamd.compiled.kernels import DIVERGED, GOOD, flat_block, general_block, is_flat, once
+from osamd.compiled.lowering import jit
 from osamd.compiled.one import one_sample
+from osamd.compiled.rows import rows_block
 from osamd.errors import InputError, lookup
 from osamd.ledger import Ledger
 from osamd.methods import Learner
@@ -55,6 +57,20 @@ class Played(NamedTuple):
     totals: Totals
 
 
+def block_kernel(learner: Learner) -> Any:
+    """kernel(x, y, u, teacher, student, rates, columns, totals) -> (how it ended, round), for this learner.
+
+    Rows of x are raw features; columns are those of the ledger without `label`, and one of length 0 is not kept.
+    Teacher and student are changed in place; totals gain (right, asked, pseudolabel errors, loss).
+    """
+    if is_flat(learner):
+        return once("flat", learner, lambda: jit(flat_block(learner)))
+    rates = learner.rates
+    if learner.geometry.flat and rates.inner_loops == 0 and not rates.penalty.any():
+        return once("rows", learner, lambda: jit(rows_block(learner)))
+    return once("general", learner, lambda: jit(general_block(learner)))
+
+
 def play(
     learner: Learner,
     stream: Stream,
@@ -85,7 +101,7 @@ def play(
     label = np.zeros(stream.rounds if columns else 0, dtype=np.int64)
     teacher, student = learner.state.teacher.ravel().copy(), learner.state.student.ravel().copy()
     rates = learner.rates._replace(penalty=learner.rates.penalty.ravel())
-    sums, generator = np.zeros(4), query_generator(seed)
+    sums, generator, uniforms = np.zeros(4), query_generator(seed), np.empty(0)
     t = 0
     for x, y in stream.blocks(seed):
         stop = t + len(y)
@@ -94,7 +110,10 @@ def play(
             raise InputError(f"`play(stream={stream.name!r})`: it says {stream.rounds} rounds and gave more.")
         part = tuple(column[t:stop] for column in kept)
         x, y = np.ascontiguousarray(x, dtype=np.float64), np.ascontiguousarray(y, dtype=np.int64)
-        ended, at = kernel(x, y, generator.random(len(y)), teacher, student, rates, part, sums)
+        if len(uniforms) < len(y):
+            uniforms = np.empty(len(y))  # kept from block to block: fresh memory costs more than the draws
+        u = generator.random(out=uniforms[: len(y)])
+        ended, at = kernel(x, y, u, teacher, student, rates, part, sums)
         if ended == DIVERGED:
             raise diverged(t + at)
         if ended != GOOD:

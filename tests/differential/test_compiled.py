@@ -142,13 +142,13 @@ TWICE = """
 import sys
 import numpy as np
 from osamd import compiled
-from osamd.compiled import kernels
+from osamd.compiled import runs
 from osamd.methods import Settings, learner
 from osamd.models import linear
 from osamd.streams import rotating_gaussian
 bound = learner("osamd", linear(2), Settings(eta=0.01, sigma=0.35), [0.4, 0.0, -4.0])
 compiled.play(bound, rotating_gaussian(10), 0)
-stats = kernels.block_kernel(bound).stats
+stats = runs.block_kernel(bound).stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
 
