@@ -251,7 +251,12 @@ def rows(
 
 def machine() -> dict[str, Any]:
     """The processor, its cores, and the Python that runs us."""
-    return {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()}
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
 
 
 def _cpu() -> str:

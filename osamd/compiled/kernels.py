@@ -22,8 +22,13 @@ _made: dict[Any, Any] = {}
 
 
 def once(kind: str, learner: Learner, make: Callable[[], Any], *also: Any) -> Any:
-    """One compiled function for each combination of parts; numbers and switches travel in `Rates`."""
-    key = (kind, learner.loss.name, learner.geometry, learner.model.classes, learner.model.bias, *also)
+    """One compiled function for each combination of parts; numbers and switches travel in `Rates`.
+
+    A geometry is known by its code and the numbers of its set, so that two made alike share what was compiled.
+    """
+    geometry, model = learner.geometry, learner.model
+    parts = (learner.loss.name, geometry.name, geometry.step.__code__, geometry.decision_set, model.classes, model.bias)
+    key = (kind, *parts, *also)
     if key not in _made:
         _made[key] = make()
     return _made[key]
