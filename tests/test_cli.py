@@ -197,28 +197,6 @@ def test_a_reader_that_stops_early_does_not_take_the_files_away(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["figure2a.png", "figure2a.svg", "results.json"]
 
 
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX's")
-def test_workers_are_silent_when_the_terminal_interrupts_everybody(tmp_path):
-    """Ctrl-C goes to the whole group of processes; the first task sends it."""
-    script = tmp_path / "interrupts.py"
-    script.write_text(
-        "import os, signal\n"
-        "from osamd.evaluation.many import run_many\n"
-        "def task(i):\n"
-        "    os.killpg(0, signal.SIGINT)\n"
-        "    signal.pause()\n"
-        "if __name__ == '__main__':\n"
-        "    try:\n"
-        "        run_many(task, range(6), workers=2)\n"
-        "    except KeyboardInterrupt:\n"
-        "        print('interrupted')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, start_new_session=True, timeout=60
-    )
-    assert (done.stdout, done.stderr, done.returncode) == ("interrupted\n", "", 0)
-
-
 @pytest.mark.parametrize("horizons", ["1000", "a,b", "1,5", ""])
 def test_bad_horizons_are_refused(horizons, tmp_path, capsys):
     assert run("theory", "--horizons", horizons, "--out", str(tmp_path / "new")) == 2
