@@ -1,4 +1,4 @@
-"""Whole blocks and single samples, compiled: the same signature for the fused round and for the lowered statement."""
+"""Kernels for whole blocks, of one signature: the fused round for two classes, and the lowered statement."""
 
 from __future__ import annotations
 
@@ -24,11 +24,21 @@ _made: dict[Any, Any] = {}
 def once(kind: str, learner: Learner, make: Callable[[], Any], *also: Any) -> Any:
     """One compiled function for each combination of parts; numbers and switches travel in `Rates`.
 
-    A geometry is known by its code and the numbers of its set, so that two made alike share what was compiled.
+    A loss is known by its functions; a geometry by its code and the numbers of its set, so that two made alike share
+    what was compiled.
     """
-    geometry, model = learner.geometry, learner.model
-    parts = (learner.loss.name, geometry.name, geometry.step.__code__, geometry.decision_set, model.classes, model.bias)
-    key = (kind, *parts, *also)
+    loss, geometry, model = learner.loss, learner.geometry, learner.model
+    functions = (loss.value, loss.slope, loss.implicit, loss.scores)
+    key = (
+        kind,
+        functions,
+        geometry.name,
+        geometry.step.__code__,
+        geometry.decision_set,
+        model.classes,
+        model.bias,
+        *also,
+    )
     if key not in _made:
         _made[key] = make()
     return _made[key]
@@ -57,6 +67,7 @@ def without_array(rates: Any) -> Any:
 
 
 def flat_block(learner: Learner) -> Any:
+    """The fused round of `osamd.compiled.flat`, over a block."""
     observe: Any
     correct: Any
     observe, correct = (lower(half, inline=True) for half in fused(learner.loss))
