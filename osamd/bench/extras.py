@@ -17,7 +17,8 @@ import numpy as np
 
 from osamd.bench.peers.common import THREADS
 
-FEATURES = (2, 8, 32, 128, 512, 1024, 2048, 4096)
+FEATURES = (2, 8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384)
+"""From 2,048 on the parameters outgrow the first cache, a step of its own; the exponent is taken beyond it."""
 CLASSES = (2, 4, 8, 16, 32, 64)
 NUMBERS = 2**21
 """How many numbers every stream of the scaling holds (16 MiB), so that none of them fits the second cache."""

@@ -1,9 +1,8 @@
 """The round on the whole Euclidean space with two classes, fused: three sums, a few scalars, and one pass to update.
 
 There the exact implicit step is closed, so w_t is never stored: with r_i = 1 / (1 + ridge_i) and the slope q it is
-r_i (w_hat_i - eta q x_i), and its score is a scalar. Vectors are padded with zeros to whole lanes, so that the sums of
-`osamd.numerics.lane_sum` become plain vector instructions. Everything here is held equal to `osamd.algorithm` by
-differential tests.
+r_i (w_hat_i - eta q x_i), and its score is a scalar. Vectors are padded with zeros to whole lanes (see
+`osamd.compiled.lanes`). Everything here is held equal to `osamd.algorithm` by differential tests.
 """
 
 from __future__ import annotations
@@ -12,89 +11,24 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from osamd.algorithm import Rates
+from osamd.compiled.lanes import padded_sums
 from osamd.losses import Loss
-from osamd.numerics import LANES, Array
+from osamd.numerics import Array
 from osamd.queries import query_probability
 
 
 class Flat(NamedTuple):
-    """The round, to be compiled. The student's last step is written where it is used: a call would double its cost.
+    """The round, to be compiled. Arrays are passed only where an exact step without an L2 term does not go.
 
-    That step is w -= eta (q x + 2 penalty w_t), where the student moves at all: labelled, or trained by itself.
+    A call that passes an array counts references, and six of those cost more than the rest of a short round. So the
+    steps are written where they are used: theta += tau x, and w -= eta (q x + 2 penalty w_t) where the student moves
+    at all, labelled or trained by itself.
     """
 
+    adapt: Callable[..., Any]
+    adapt_by_row: Callable[..., Any]
     observe: Callable[..., Any]
     correct: Callable[..., Any]
-
-
-def padded(length: int) -> int:
-    """The next whole number of lanes."""
-    return -(-length // LANES) * LANES
-
-
-def tree(a: float, b: float, c: float, d: float, e: float, f: float, g: float, h: float) -> float:
-    """The eight lanes added as `lane_sum` does."""
-    return ((a + e) + (c + g)) + ((b + f) + (d + h))
-
-
-def sums(theta: Array, w: Array, x: Array) -> tuple[float, float, float]:
-    """theta . x, w . x and x . x in the stated order, in one pass; written out so that it compiles to vectors."""
-    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
-    b0 = b1 = b2 = b3 = b4 = b5 = b6 = b7 = 0.0
-    c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = 0.0
-    for block in range(x.shape[0] // LANES):
-        i = LANES * block
-        a0 += theta[i] * x[i]
-        a1 += theta[i + 1] * x[i + 1]
-        a2 += theta[i + 2] * x[i + 2]
-        a3 += theta[i + 3] * x[i + 3]
-        a4 += theta[i + 4] * x[i + 4]
-        a5 += theta[i + 5] * x[i + 5]
-        a6 += theta[i + 6] * x[i + 6]
-        a7 += theta[i + 7] * x[i + 7]
-        b0 += w[i] * x[i]
-        b1 += w[i + 1] * x[i + 1]
-        b2 += w[i + 2] * x[i + 2]
-        b3 += w[i + 3] * x[i + 3]
-        b4 += w[i + 4] * x[i + 4]
-        b5 += w[i + 5] * x[i + 5]
-        b6 += w[i + 6] * x[i + 6]
-        b7 += w[i + 7] * x[i + 7]
-        c0 += x[i] * x[i]
-        c1 += x[i + 1] * x[i + 1]
-        c2 += x[i + 2] * x[i + 2]
-        c3 += x[i + 3] * x[i + 3]
-        c4 += x[i + 4] * x[i + 4]
-        c5 += x[i + 5] * x[i + 5]
-        c6 += x[i + 6] * x[i + 6]
-        c7 += x[i + 7] * x[i + 7]
-    return (
-        tree(a0, a1, a2, a3, a4, a5, a6, a7),
-        tree(b0, b1, b2, b3, b4, b5, b6, b7),
-        tree(c0, c1, c2, c3, c4, c5, c6, c7),
-    )
-
-
-def add(scale: float, x: Array, w: Array) -> None:
-    """w += scale x, a whole lane at a time: all loads before all stores, so that it compiles to vectors."""
-    for block in range(x.shape[0] // LANES):
-        i = LANES * block
-        a0 = w[i] + scale * x[i]
-        a1 = w[i + 1] + scale * x[i + 1]
-        a2 = w[i + 2] + scale * x[i + 2]
-        a3 = w[i + 3] + scale * x[i + 3]
-        a4 = w[i + 4] + scale * x[i + 4]
-        a5 = w[i + 5] + scale * x[i + 5]
-        a6 = w[i + 6] + scale * x[i + 6]
-        a7 = w[i + 7] + scale * x[i + 7]
-        w[i] = a0
-        w[i + 1] = a1
-        w[i + 2] = a2
-        w[i + 3] = a3
-        w[i + 4] = a4
-        w[i + 5] = a5
-        w[i + 6] = a6
-        w[i + 7] = a7
 
 
 def copy(source: Array, target: Array) -> None:
@@ -120,78 +54,84 @@ class Seen(NamedTuple):
 
 
 def fused(loss: Loss) -> Flat:
-    """`observe` and `correct` for one loss, on padded vectors.
-
-    `shrink` holds the r_i; `adapted` receives w_t where it is needed: with inner loops, with an L2 term, or for the
-    ledger (`keep`). The L2 coefficients come as `penalty`, apart from `rates`: a record that holds an array counts
-    references whenever it is passed on, which costs more than the round itself.
-    """
+    """The parts of the round for one loss; h, s and square are theta . x, w . x and x . x."""
     phi_slope, phi_implicit = loss.slope, loss.implicit
 
-    def inner_loops(w: Array, x: Array, penalty: Array, sign: float, rates: Rates, adapted: Array) -> float:
-        """The paper's inner gradient loops, in `adapted`; gives its score."""
+    def adapt(h: float, s: float, square: float, rates: Rates) -> tuple[float, float]:
+        """The score of w_t and the slope by which it was reached: the exact step, without an L2 term."""
+        if rates.teacher_decides:
+            return h, 0.0
+        if not rates.self_training:
+            return s, 0.0
+        sign = 1.0 if h >= 0.0 else -1.0
+        reach = rates.eta * square
+        q = phi_implicit(sign * s, reach) * sign
+        return s - reach * q, q
+
+    def exact_step(sign: float, w: Array, shrink: Array, x: Array, rates: Rates, adapted: Array) -> tuple[float, float]:
+        for i in range(x.shape[0]):
+            adapted[i] = shrink[i] * x[i]
+        weighted, s, _ = padded_sums(x, w, adapted)
+        reach = rates.eta * weighted
+        q = phi_implicit(sign * s, reach) * sign
+        for i in range(x.shape[0]):
+            adapted[i] = (w[i] - rates.eta * q * x[i]) * shrink[i]
+        return s - reach * q, q
+
+    def inner_loops(
+        sign: float, s: float, w: Array, penalty: Array, x: Array, rates: Rates, adapted: Array
+    ) -> tuple[float, float]:
         copy(w, adapted)
-        score = sums(w, w, x)[0]
+        score = s
         for _ in range(rates.inner_loops):
             q = phi_slope(sign * score) * sign
             for i in range(x.shape[0]):
                 descent = rates.eta * (q * x[i] + 2.0 * penalty[i] * adapted[i]) + adapted[i] - w[i]
                 adapted[i] -= rates.inner_rate * descent
-            score = sums(adapted, w, x)[0]
-        return score
+            score = padded_sums(adapted, w, x)[0]
+        return score, phi_slope(sign * score) * sign
 
-    def observe(
+    def adapt_by_row(
+        h: float,
+        s: float,
         theta: Array,
         w: Array,
         penalty: Array,
         shrink: Array,
         x: Array,
-        u: float,
         rates: Rates,
-        ridged: bool,
-        keep: bool,
         adapted: Array,
-    ) -> Seen:
-        h, s, square = sums(theta, w, x)
-        sign = 1.0 if h >= 0.0 else -1.0
-        score, q = s, 0.0
+    ) -> tuple[float, float]:
+        """The same with inner loops or an L2 term, or where w_t is kept: on padded vectors, with w_t in `adapted`.
+
+        `shrink` holds the r_i. The L2 coefficients come as `penalty`, apart from `rates`.
+        """
         if rates.teacher_decides:
-            score = h
-            if keep:
-                copy(theta, adapted)
-        elif not rates.self_training:
-            if keep or ridged:
-                copy(w, adapted)
-        elif rates.inner_loops > 0:
-            score = inner_loops(w, x, penalty, sign, rates, adapted)
-            q = phi_slope(sign * score) * sign
-        else:
-            reach = rates.eta * square
-            if ridged:
-                for i in range(x.shape[0]):
-                    adapted[i] = shrink[i] * x[i]
-                weighted, s, _ = sums(x, w, adapted)
-                reach = rates.eta * weighted
-            q = phi_implicit(sign * s, reach) * sign
-            score = s - reach * q
-            if keep or ridged:
-                for i in range(x.shape[0]):
-                    adapted[i] = (w[i] - rates.eta * q * x[i]) * shrink[i]
+            copy(theta, adapted)
+            return h, 0.0
+        if not rates.self_training:
+            copy(w, adapted)
+            return s, 0.0
+        sign = 1.0 if h >= 0.0 else -1.0
+        if rates.inner_loops > 0:
+            return inner_loops(sign, s, w, penalty, x, rates, adapted)
+        return exact_step(sign, w, shrink, x, rates, adapted)
+
+    def observe(h: float, score: float, slope: float, square: float, u: float, rates: Rates) -> Seen:
+        """The decision, the pseudolabel and the query."""
         confidence = abs(h)
         probability = query_probability(confidence, rates.sigma, rates.floor)
         label, pseudolabel = 1 if score >= 0.0 else 0, 1 if h >= 0.0 else 0
-        return Seen(label, pseudolabel, confidence, probability, u < probability, score, q, h, square)
+        return Seen(label, pseudolabel, confidence, probability, u < probability, score, slope, h, square)
 
-    def correct(theta: Array, x: Array, y: int, seen: Seen, rates: Rates) -> float:
-        """The teacher's step for a label, and the slope with which the student then moves."""
+    def correct(y: int, seen: Seen, rates: Rates) -> tuple[float, float]:
+        """With a label: how far the teacher moves along x, and the slope with which the student then moves."""
         sign = 1.0 if y == 1 else -1.0
         shortfall = max(0.0, rates.target - sign * seen.teacher_score)
         tau = rates.scale * shortfall if rates.scale > 0.0 else shortfall / max(seen.square, 1e-300)
         tau = min(rates.cap, tau) * sign
-        if tau != 0.0:
-            add(tau, x, theta)
         if rates.self_training and y == seen.pseudolabel:
-            return seen.slope
-        return float(phi_slope(sign * seen.score) * sign)
+            return tau, seen.slope
+        return tau, float(phi_slope(sign * seen.score) * sign)
 
-    return Flat(observe, correct)
+    return Flat(adapt, adapt_by_row, observe, correct)

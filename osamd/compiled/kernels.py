@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from osamd.algorithm import Rates, State, bind
-from osamd.compiled.flat import add, fused, padded, sums
+from osamd.compiled.flat import fused
+from osamd.compiled.lanes import add, padded, sums
 from osamd.compiled.lowering import in_one_vector, lower
 from osamd.losses import on_scores
 from osamd.methods import Learner
@@ -25,7 +26,7 @@ def once(kind: str, learner: Learner, make: Callable[[], Any], *also: Any) -> An
     """One compiled function for each combination of parts; numbers and switches travel in `Rates`.
 
     A loss is known by its functions; a geometry by its code and the numbers of its set, so that two made alike share
-    what was compiled.
+    what was compiled. Models of three classes and more are compiled alike.
     """
     loss, geometry, model = learner.loss, learner.geometry, learner.model
     functions = (loss.value, loss.slope, loss.implicit, loss.scores)
@@ -35,7 +36,7 @@ def once(kind: str, learner: Learner, make: Callable[[], Any], *also: Any) -> An
         geometry.name,
         geometry.step.__code__,
         geometry.decision_set,
-        model.classes,
+        model.classes == 2,
         model.bias,
         *also,
     )
@@ -68,11 +69,10 @@ def without_array(rates: Any) -> Any:
 
 def flat_block(learner: Learner) -> Any:
     """The fused round of `osamd.compiled.flat`, over a block."""
-    observe: Any
-    correct: Any
-    observe, correct = (lower(half, inline=True) for half in fused(learner.loss))
+    parts: Any = (lower(part, inline=True) for part in fused(learner.loss))
+    adapt, adapt_by_row, observe, correct = parts
     value, bias = lower(learner.loss.value), learner.model.bias
-    for helper in (add, sums, binary_margin, padded, without_array):
+    for helper in (binary_margin, padded, without_array):
         lower(helper, inline=True)
 
     def block(x: Any, y: Any, u: Any, teacher: Any, student: Any, rates: Any, columns: Any, totals: Any) -> Any:
@@ -90,37 +90,45 @@ def flat_block(learner: Learner) -> Any:
             row[features] = 1.0
         numbers = without_array(rates)
         lose = loss.shape[0] > 0
-        keep = params.shape[0] > 0 or (lose and ridged)
+        by_row = ridged or numbers.inner_loops > 0 or params.shape[0] > 0
         right, queries, errors, total = 0, 0, 0, 0.0
         ended, t = GOOD, 0
         for t in range(x.shape[0]):
-            for i in range(features):
-                row[i] = x[t, i]
-            seen = observe(theta, w, penalty, shrink, row, u[t], numbers, ridged, keep, adapted)
+            start = t * features
+            h, s, square = sums(theta, w, 0, x, start, features, bias)
+            score, q = 0.0, 0.0
+            if by_row:
+                for i in range(features):
+                    row[i] = x[t, i]
+                score, q = adapt_by_row(h, s, theta, w, penalty, shrink, row, numbers, adapted)
+            else:
+                score, q = adapt(h, s, square, numbers)
+            seen = observe(h, score, q, square, u[t], numbers)
             # One comparison catches features and parameters that are not finite; which of them, is seen afterwards.
-            if not seen.square + abs(seen.score) + seen.confidence < np.inf:
+            if not square + abs(score) + seen.confidence < np.inf:
                 ended = DIVERGED
                 for i in range(features):
-                    if not np.isfinite(row[i]):
+                    if not np.isfinite(x[t, i]):
                         ended = NOT_FINITE
                 break
             if not 0 <= y[t] < 2:
                 ended = NO_CLASS
                 break
-            q = seen.slope
             if seen.query:
-                q = correct(theta, row, y[t], seen, numbers)
+                tau, q = correct(y[t], seen, numbers)
+                if tau != 0.0:
+                    add(tau, x, start, features, bias, theta, 0)
             if not numbers.teacher_decides and (seen.query or numbers.self_training):
                 if ridged:
                     for i in range(size):
                         w[i] -= numbers.eta * (q * row[i] + 2.0 * penalty[i] * adapted[i])
                 elif q != 0.0:
-                    add(-numbers.eta * q, row, w)
+                    add(-numbers.eta * q, x, start, features, bias, w, 0)
             right += seen.label == y[t]
             queries += seen.query
             errors += seen.pseudolabel != y[t]
             if lose:
-                suffered = value(binary_margin(seen.score, y[t]))
+                suffered = value(binary_margin(score, y[t]))
                 if ridged:
                     for i in range(width):
                         suffered += penalty[i] * adapted[i] * adapted[i]
@@ -157,7 +165,7 @@ def general_block(learner: Learner) -> Any:
     observe, learn = (lower(half) for half in bind(model, learner.loss, learner.geometry))
     value: Any = lower(on_scores(learner.loss, model.reading).value)
     scores: Any = lower(model.scores)
-    bias, signed, classes = model.bias, model.signed, model.classes
+    bias, signed = model.bias, model.signed
     lower(widen)
 
     def block(x: Any, y: Any, u: Any, teacher: Any, student: Any, rates: Any, columns: Any, totals: Any) -> Any:
@@ -165,6 +173,7 @@ def general_block(learner: Learner) -> Any:
         lose, keep = loss.shape[0] > 0, params.shape[0] > 0
         state = State(teacher.copy(), student.copy())
         row = np.zeros((x.shape[1] + bias) * (2 if signed else 1))
+        classes = max(2, teacher.shape[0] // row.shape[0])
         ended, t = GOOD, 0
         for t in range(x.shape[0]):
             if not widen(x[t], row, bias, signed):

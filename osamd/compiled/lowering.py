@@ -1,4 +1,4 @@
-"""Lowering: plain functions of the package to compiled ones, cached on disk under a digest of the package's sources.
+"""Lowering: plain functions of the package to compiled ones, cached on disk under a digest of their sources.
 
 The plain functions are the source: `lower` makes a function, and every function of the package that it reaches,
 known to numba as they stand. Only sums in the stated order are restated for it, since numpy expresses them by
@@ -15,10 +15,11 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import caching
 from numba.extending import overload, register_jitable
 
 from osamd import models, numerics
@@ -26,8 +27,21 @@ from osamd.models import Linear
 from osamd.numerics import LANES, Array
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_Files: Any = caching.IndexDataCacheFile
 
 _lowered: set[Any] = {numerics.lane_sum, numerics.dot, models.binary_scores}
+
+SOURCES = (
+    "algorithm.py",
+    "losses.py",
+    "models.py",
+    "numerics.py",
+    "queries.py",
+    "scores.py",
+    "compiled/*.py",
+    "geometry/*.py",
+)
+"""Where everything that is lowered stands, beside the file of the function that is compiled: that one numba checks."""
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -59,19 +73,8 @@ register_jitable(error_model="numpy")(_dot)
 
 @overload(numerics.lane_sum)
 def _lane_sum(products):  # type: ignore[no-untyped-def]
-    """`osamd.numerics.lane_sum` of a vector, or of each row of a matrix."""
-
-    def of_vector(products):  # type: ignore[no-untyped-def]
-        return _dot(products, np.ones(products.shape[0]))
-
-    def of_rows(products):  # type: ignore[no-untyped-def]
-        ones = np.ones(products.shape[1])
-        total = np.empty(products.shape[0])
-        for row in range(products.shape[0]):
-            total[row] = _dot(products[row], ones)
-        return total
-
-    return of_vector if products.ndim == 1 else of_rows
+    """`osamd.numerics.lane_sum` of a vector; compiled models hold no matrices."""
+    return lambda products: _dot(products, np.ones(products.shape[0]))
 
 
 @overload(numerics.dot)
@@ -134,19 +137,32 @@ def lower(function: Function, *, inline: bool = False) -> Function:
 
 @lru_cache
 def cache_folder() -> Path:
-    """Where compiled code is kept: the user's cache, under a digest of every source file of the package.
+    """Where compiled code is kept: the user's cache, under a digest of `SOURCES`.
 
-    numba sees edits of the file a function stands in, but not of those it calls; with the digest any edit compiles
-    anew, and a second start with the same sources compiles nothing. OSAMD_CACHE_DIR moves it.
+    numba sees edits of the file a function stands in, but not of those it calls; with the digest any edit of what is
+    lowered compiles anew, and a second start with the same sources compiles nothing. OSAMD_CACHE_DIR moves it.
     """
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
-    for source in sorted(root.rglob("*.py")):
+    for source in sorted(found for pattern in SOURCES for found in root.glob(pattern)):
         digest.update(str(source.relative_to(root)).encode() + source.read_bytes())
     base = os.environ.get("OSAMD_CACHE_DIR") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "osamd"
     )
     return Path(base) / f"compiled-{digest.hexdigest()[:16]}"
+
+
+class KeyedFiles(_Files):  # type: ignore[misc]
+    """numba's cache files, named by a digest of their key.
+
+    numba numbers them, and two processes that compile at once may give one number to two functions; a later start then
+    runs the one for the other. With these names the worst that is lost is an entry of the index, to be compiled again.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        name = self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:16], 16))
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
 
 
 def jit(function: Function) -> Function:
@@ -155,7 +171,8 @@ def jit(function: Function) -> Function:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(cache_folder())
     try:
-        compiled: Function = numba.njit(function, cache=True, error_model="numpy")
+        compiled: Any = numba.njit(function, cache=True, error_model="numpy")
     finally:
         config.CACHE_DIR = before
-    return compiled
+    compiled._cache._cache_file.__class__ = KeyedFiles
+    return cast(Function, compiled)

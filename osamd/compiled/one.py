@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osamd.algorithm import Decision, Rates, State, bind
-from osamd.compiled.flat import Seen, add, fused, padded
+from osamd.compiled.flat import Seen, fused
 from osamd.compiled.kernels import is_flat, once, widen
+from osamd.compiled.lanes import add, padded, sums
 from osamd.compiled.lowering import in_one_vector, jit, lower
 from osamd.methods import Learner
 from osamd.numerics import Array
@@ -39,7 +40,8 @@ def one_sample(learner: Learner) -> OneSample:
     """The compiled halves of the round, and a memory that starts at the learner's state."""
     flat = is_flat(learner)
     make = _flat_halves if flat else _general_halves
-    decide, learn = once("one", learner, lambda: tuple(jit(half) for half in make(learner)), learner.model.features)
+    of_its_own = (learner.model.features, learner.model.classes)
+    decide, learn = once("one", learner, lambda: tuple(jit(half) for half in make(learner)), *of_its_own)
     size = padded(learner.model.shape[0]) if flat else int(np.prod(learner.model.shape))
     width = learner.model.shape[-1]
     rates = learner.rates
@@ -83,13 +85,11 @@ def vector(memory: Any, i: Any, size: Any) -> Any:
 
 
 def _flat_halves(learner: Learner) -> tuple[Any, Any]:
-    observe_flat: Any
-    correct: Any
-    observe_flat, correct = (lower(half, inline=True) for half in fused(learner.loss))
+    parts: Any = (lower(part, inline=True) for part in fused(learner.loss))
+    adapt, adapt_by_row, observe, correct = parts
     features, size = learner.model.features, padded(learner.model.shape[0])
     for helper in (numbers, vector):
         lower(helper)
-    lower(add, inline=True)
 
     def decide(memory: Any, x: Any, u: Any) -> Any:
         if x.shape[0] != features:
@@ -97,10 +97,15 @@ def _flat_halves(learner: Learner) -> tuple[Any, Any]:
         row, adapted = vector(memory, 5, size), vector(memory, 4, size)
         for i in range(features):
             row[i] = x[i]
-        rates, penalty = numbers(memory, 0.0), vector(memory, 2, size)
-        theta, w, shrink = vector(memory, 0, size), vector(memory, 1, size), vector(memory, 3, size)
-        seen = observe_flat(theta, w, penalty, shrink, row, u, rates, memory[10] != 0.0, False, adapted)
-        if not seen.square + abs(seen.score) + seen.confidence < np.inf:
+        rates, theta, w = numbers(memory, 0.0), vector(memory, 0, size), vector(memory, 1, size)
+        h, s, square = sums(theta, w, 0, row, 0, size, False)
+        if memory[10] != 0.0 or rates.inner_loops > 0:
+            penalty, shrink = vector(memory, 2, size), vector(memory, 3, size)
+            score, q = adapt_by_row(h, s, theta, w, penalty, shrink, row, rates, adapted)
+        else:
+            score, q = adapt(h, s, square, rates)
+        seen = observe(h, score, q, square, u, rates)
+        if not square + abs(score) + seen.confidence < np.inf:
             return -1, False
         last = memory[SEEN : SEEN + 9]
         last[0], last[1], last[2], last[3], last[4] = seen[0], seen[1], seen[2], seen[3], seen[4]
@@ -113,17 +118,18 @@ def _flat_halves(learner: Learner) -> tuple[Any, Any]:
         last = memory[SEEN : SEEN + 9]
         seen = Seen(int(last[0]), int(last[1]), last[2], last[3], last[4] != 0.0, last[5], last[6], last[7], last[8])
         theta, w, penalty = vector(memory, 0, size), vector(memory, 1, size), vector(memory, 2, size)
-        row, adapted = vector(memory, 5, size), vector(memory, 4, size)
-        rates = numbers(memory, 0.0)
+        row, adapted, rates = vector(memory, 5, size), vector(memory, 4, size), numbers(memory, 0.0)
         q = seen.slope
         if y != UNLABELLED:
-            q = correct(theta, row, y, seen, rates)
+            tau, q = correct(y, seen, rates)
+            if tau != 0.0:
+                add(tau, row, 0, size, False, theta, 0)
         if not rates.teacher_decides and (y != UNLABELLED or rates.self_training):
             if memory[10] != 0.0:
                 for i in range(size):
                     w[i] -= rates.eta * (q * row[i] + 2.0 * penalty[i] * adapted[i])
             elif q != 0.0:
-                add(-rates.eta * q, row, w)
+                add(-rates.eta * q, row, 0, size, False, w, 0)
         return True
 
     return decide, learn

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from osamd.algorithm import Rates
-from osamd.compiled.flat import add, padded, sums
 from osamd.compiled.kernels import DIVERGED, GOOD, NO_CLASS, NOT_FINITE, without_array
+from osamd.compiled.lanes import add, padded, sums
 from osamd.compiled.lowering import lower
 from osamd.losses import on_scores
 from osamd.methods import Learner
@@ -21,67 +21,59 @@ from osamd.queries import query_probability
 from osamd.scores import multiclass_decide, multiclass_margin, runner_up
 
 
-def row_of(weights: Array, row: int, size: int) -> Array:
-    return weights[row * size : (row + 1) * size]
-
-
-def student_step(w: Array, slope: Array, x: Array, rates: Rates) -> None:
+def student_step(w: Array, slope: Array, x: Array, start: int, features: int, bias: bool, rates: Rates) -> None:
     """w_hat -= eta q x, for every class whose slope is not zero."""
-    size = x.shape[0]
+    size = padded(features + bias)
     for s in range(slope.shape[0]):
         if slope[s] != 0.0:
-            add(-rates.eta * slope[s], x, row_of(w, s, size))
+            add(-rates.eta * slope[s], x, start, features, bias, w, s * size)
 
 
-def teacher_step(theta: Array, h: Array, x: Array, y: int, square: float, rates: Rates) -> None:
+def teacher_step(
+    theta: Array, h: Array, x: Array, start: int, features: int, bias: bool, y: int, square: float, rates: Rates
+) -> None:
     """theta += tau grad Psi: towards class y, away from its runner-up."""
     shortfall = max(0.0, rates.target - multiclass_margin(h, y))
     tau = rates.scale * shortfall if rates.scale > 0.0 else shortfall / max(2.0 * square, 1e-300)
     tau = min(rates.cap, tau)
     if tau != 0.0:
-        size = x.shape[0]
-        add(tau, x, row_of(theta, y, size))
-        add(-tau, x, row_of(theta, runner_up(h, y), size))
+        size = padded(features + bias)
+        add(tau, x, start, features, bias, theta, y * size)
+        add(-tau, x, start, features, bias, theta, runner_up(h, y) * size)
 
 
 def rows_block(learner: Learner) -> Any:
     """The kernel of `kernels.block_kernel` for these learners."""
     lifted: Any = on_scores(learner.loss, learner.model.reading)
     loss_value, slope_of, implicit_slope = (lower(function) for function in lifted)
-    classes, bias = learner.model.classes, learner.model.bias
+    bias = learner.model.bias
     called: list[Any] = [
         student_step,
         teacher_step,
         multiclass_decide,
         multiclass_margin,
         query_probability,
+        padded,
         without_array,
     ]
-    inlined: list[Any] = [add, padded, row_of, sums]
     for function in called:
         lower(function)
-    for function in inlined:
-        lower(function, inline=True)
 
     def block(x: Any, y: Any, u: Any, teacher: Any, student: Any, rates: Any, columns: Any, totals: Any) -> Any:
         decision, pseudolabels, margins, probabilities, asked, loss, params = columns
-        features, width = x.shape[1], teacher.shape[0] // classes
-        size = padded(width)
-        theta, w, row = np.zeros(classes * size), np.zeros(classes * size), np.zeros(size)
+        features, width = x.shape[1], x.shape[1] + bias
+        classes, size = teacher.shape[0] // width, padded(width)
+        theta, w = np.zeros(classes * size), np.zeros(classes * size)
         for s in range(classes):
             for i in range(width):
                 theta[s * size + i], w[s * size + i] = teacher[s * width + i], student[s * width + i]
-        if bias:
-            row[features] = 1.0
         numbers = without_array(rates)
         h, scores = np.zeros(classes), np.zeros(classes)
         ended, t = GOOD, 0
         for t in range(x.shape[0]):
-            for i in range(features):
-                row[i] = x[t, i]
-            square = 0.0
+            start, square = t * features, 0.0
             for s in range(classes):
-                h[s], scores[s], square = sums(row_of(theta, s, size), row_of(w, s, size), row)
+                h[s], scores[s], square = sums(theta, w, s * size, x, start, features, bias)
             pseudolabel = multiclass_decide(h)
             q = np.zeros(classes)
             if numbers.teacher_decides:
@@ -94,7 +86,7 @@ def rows_block(learner: Learner) -> Any:
             if not square + np.abs(scores).sum() + confidence < np.inf:
                 ended = DIVERGED
                 for i in range(features):
-                    if not np.isfinite(row[i]):
+                    if not np.isfinite(x[t, i]):
                         ended = NOT_FINITE
                 break
             if not 0 <= y[t] < classes:
@@ -112,7 +104,8 @@ def rows_block(learner: Learner) -> Any:
                 for s in range(classes):
                     for i in range(width):
                         kept = theta[s * size + i] if numbers.teacher_decides else w[s * size + i]
-                        params[t, s * width + i] = kept - numbers.eta * q[s] * row[i]
+                        seen = x[t, i] if i < features else 1.0
+                        params[t, s * width + i] = kept - numbers.eta * q[s] * seen
             if decision.shape[0] > 0:
                 decision[t] = label
             if pseudolabels.shape[0] > 0:
@@ -124,11 +117,11 @@ def rows_block(learner: Learner) -> Any:
             if asked.shape[0] > 0:
                 asked[t] = query
             if query:
-                teacher_step(theta, h, row, y[t], square, numbers)
+                teacher_step(theta, h, x, start, features, bias, y[t], square, numbers)
                 if not (numbers.self_training and y[t] == pseudolabel):
                     q = slope_of(scores, y[t])
             if not numbers.teacher_decides and (query or numbers.self_training):
-                student_step(w, q, row, numbers)
+                student_step(w, q, x, start, features, bias, numbers)
         for s in range(classes):
             for i in range(width):
                 teacher[s * width + i], student[s * width + i] = theta[s * size + i], w[s * size + i]

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled_units import UNITS, Unit, differences, one_by_one
+from compiled_units import UNITS, Unit, differences, learners, one_by_one
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osamd import compiled
+from osamd.compiled import lowering
+from osamd.compiled.kernels import flat_block, general_block, is_flat
+from osamd.compiled.one import one_sample
+from osamd.compiled.rows import rows_block
 from osamd.errors import InputError
 from osamd.evaluation.many import run_many
 from osamd.losses import LOSSES, loss
@@ -175,3 +179,35 @@ def test_a_second_start_compiles_nothing_and_an_edit_compiles_anew(tmp_path):
     losses = package / "osamd" / "losses.py"
     losses.write_text(losses.read_text() + "\n# edited\n")
     assert run_with_cache(cache, package) == [0, 1]
+    command = package / "osamd" / "cli.py"
+    command.write_text(command.read_text() + "\n# edited\n")
+    assert run_with_cache(cache, package) == [1, 0]
+
+
+def test_two_processes_that_compile_at_once_do_not_take_each_others_code(tmp_path):
+    first, second, later = (lowering.KeyedFiles(str(tmp_path), "block", "stamp") for _ in range(3))
+    first._load_index = second._load_index = dict  # both looked before either wrote
+    write = second._save_data
+
+    def overtaken(name, data):
+        first.save("a", "code of a")
+        write(name, data)
+
+    second._save_data = overtaken
+    second.save("b", "code of b")
+    assert later.load("a") in ("code of a", None)
+    assert later.load("b") == "code of b"
+
+
+def test_every_function_that_is_lowered_stands_in_the_sources_of_the_digest():
+    root = Path(lowering.__file__).parent.parent
+    covered = {found for pattern in lowering.SOURCES for found in root.glob(pattern)}
+    for unit in UNITS:
+        one = learners(unit, 2, 0)[0]
+        flat_block(one) if is_flat(one) else general_block(one)
+        if one.model.classes > 2 and one.geometry.flat:
+            rows_block(one)
+        one_sample(one)
+    stands_in = {Path(function.__code__.co_filename) for function in lowering._lowered}
+    assert stands_in <= covered
+    assert {path.name for path in stands_in} >= {"algorithm.py", "losses.py", "models.py", "euclidean.py", "queries.py"}
