@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from osamd.reproduce.deep import Told
     from osamd.reproduce.results import Report, Table
 
 app = typer.Typer(
@@ -24,7 +25,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-REPRODUCTIONS = ("rotating-gaussian", "figure3")
+DEEP = ("rotating-mnist", "portraits", "cover-type")
+REPRODUCTIONS = ("rotating-gaussian", *DEEP, "figure3", "all")
 LONGEST_HORIZON = 10_000_000
 """Some gigabytes a run: parameters of every round are kept for its regret."""
 
@@ -60,11 +62,30 @@ def osamd(version: Version = False) -> None:
 
 @app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(metavar="rotating-gaussian|figure3", help="A column of Table 1, or Figure 3.")],
+    what: Annotated[
+        str, typer.Argument(metavar="|".join(REPRODUCTIONS), help="A column of Table 1, Figure 3, or all four columns.")
+    ],
     seeds: Seeds = 10,
     methods: Annotated[
         list[str] | None,
         typer.Option("--methods", help="Methods to run, all six by default; repeat it or separate them by commas."),
+    ] = None,
+    settings: Annotated[
+        str, typer.Option(metavar="tuned|paper", help="On real data: ours, or the appendix literally.")
+    ] = "tuned",
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="On real data: play a prefix of so many rounds, for a quick look.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="On real data: cpu, cuda or cuda:N; a GPU where there is one by default.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            parser=_folder,
+            metavar="FOLDER",
+            help="Folder with mnist, covertype and portraits; OSAMD_DATA_DIR or a download into the cache by default.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -79,23 +100,77 @@ def reproduce(
     rotating-gaussian: the Rotating Gaussian column of Table 1 and Figure 2(a), accumulated dynamic regret by round
     (about ten seconds on two cores).
 
-    figure3: accuracy against query rate, sigma varied, on the same stream (about half a minute).
+    rotating-mnist, portraits, cover-type: the other columns and Figures 2(b) to 2(d), accumulated loss by round, with
+    networks (the extra deep; minutes on a GPU). An interrupted run goes on from its last checkpoint when it is started
+    again.
 
-    Accuracies are means over seeds with the half-width of their 90 % interval. The folder gets results.json (fractions,
-    not percent) and each figure as PNG and SVG.
+    figure3: accuracy against query rate on Rotating Gaussian, sigma varied (about half a minute).
+
+    all: the four columns, each in a folder of its own.
+
+    Each writes results.json (accuracies and label rates as fractions; the table prints percent) and each figure as PNG
+    and SVG.
 
     Example: osamd reproduce rotating-gaussian --seeds 10 --methods osamd,omd-all
     """
-    chosen = _known(what, methods)
+    chosen = _known(what, methods, settings, rounds)
+    base = out or Path("results") / ("" if what == "all" else what)
+    for name in ("rotating-gaussian", *DEEP) if what == "all" else (what,):
+        folder = base / name if what == "all" else base
+        if name in DEEP:
+            _deep_column(name, chosen, seeds, settings, rounds, device, data_dir, folder)
+        else:
+            _gaussian(name, chosen, seeds, workers, folder)
+
+
+def _gaussian(what: str, methods: list[str], seeds: int, workers: int | None, out: Path) -> None:
     from osamd.reproduce import results, rotating_gaussian
 
     sweep = what == "figure3"
     sigmas = rotating_gaussian.SIGMAS if sweep else (rotating_gaussian.SIGMA,)
-    with _files(out or Path("results") / what, "results.json", "figure3" if sweep else "figure2a") as deliver:
-        total = rotating_gaussian.number_of_runs(chosen, seeds, sigmas)
+    with _files(out, "results.json", "figure3" if sweep else "figure2a") as deliver:
+        total = rotating_gaussian.number_of_runs(methods, seeds, sigmas)
         with _progress(f"{what}: {total} runs of {rotating_gaussian.ROUNDS} rounds", total) as step:
-            runs = rotating_gaussian.experiment(chosen, seeds, sigmas, workers=workers, progress=step)
+            runs = rotating_gaussian.experiment(methods, seeds, sigmas, workers=workers, progress=step)
         deliver(results.figure_3(runs) if sweep else results.table_1(runs[sigmas[0]]))
+
+
+def _deep_column(
+    name: str,
+    methods: list[str],
+    seeds: int,
+    settings: str,
+    rounds: int | None,
+    device: str | None,
+    data_dir: Path | None,
+    out: Path,
+) -> None:
+    from osamd.reproduce import deep
+
+    deep.require_torch()
+    from osamd.reproduce import deep_report
+
+    checkpoint = out / ".checkpoint"
+    with _files(out, "results.json", deep.COLUMNS[name].figure) as deliver:
+        try:
+            with _stages() as told:
+                outcome = deep.experiment(
+                    name,
+                    methods,
+                    seeds,
+                    settings,
+                    device=device,
+                    data_dir=data_dir,
+                    rounds=rounds,
+                    checkpoint=checkpoint,
+                    told=told,
+                )
+        except KeyboardInterrupt:
+            if checkpoint.exists():
+                print(f"osamd: the same command goes on from {checkpoint}.", file=sys.stderr)
+            raise
+        deliver(deep_report.report(outcome))
+    deep.forget(checkpoint)
 
 
 @app.command()
@@ -135,6 +210,10 @@ def bench(
         ".venv-bench/bin/python"
     ),
     repeats: Annotated[int, typer.Option(min=1, help="Interleaved repeats; medians are reported.")] = 5,
+    fleets: Annotated[
+        bool, typer.Option("--fleets", help="Fleets of networks against plain eager loops instead (the extra deep).")
+    ] = False,
+    device: Annotated[str, typer.Option(help="With --fleets: cpu, cuda or cuda:N.")] = "cpu",
     out: Annotated[
         Path, typer.Option(parser=_folder, metavar="FOLDER", help="Folder for bench.json and the figure.")
     ] = Path("results/bench"),
@@ -144,6 +223,15 @@ def bench(
     One process for every peer on the same streams, interleaved, one thread, medians; `make bench` installs the peers
     into an environment of their own first. It takes about five minutes. docs/benchmark.md tells what is measured.
     """
+    if fleets:
+        from osamd.reproduce import deep
+
+        deep.require_torch()
+        from osamd.bench import fleets as fleet_bench
+
+        with _files(out, "fleets.json") as deliver:
+            deliver(fleet_bench.report(device))
+        return
     from osamd.bench import report, run
 
     with _files(out, "bench.json", "benchmark") as deliver:
@@ -152,13 +240,17 @@ def bench(
         deliver(report.report(content))
 
 
-def _known(what: str, methods: list[str] | None) -> list[str]:
+def _known(what: str, methods: list[str] | None, settings: str, rounds: int | None) -> list[str]:
     """The methods to run, in the paper's order."""
     from osamd.errors import InputError, nearest
     from osamd.methods import METHODS
 
     if what not in REPRODUCTIONS:
         raise InputError(f"`reproduce {what}`: no such reproduction. {nearest(what, REPRODUCTIONS)}")
+    if settings not in ("tuned", "paper"):
+        raise InputError(f"`--settings {settings}`: no such settings. {nearest(settings, ('tuned', 'paper'))}")
+    if rounds is not None and what not in (*DEEP, "all"):
+        raise InputError(f"`reproduce {what} --rounds {rounds}`: only streams of real data are played in part.")
     if methods is None:
         return list(METHODS)
     names = [name.strip() for part in methods for name in part.split(",") if name.strip()]
@@ -185,20 +277,22 @@ def _horizons(given: str) -> list[int]:
 
 
 @contextmanager
-def _files(folder: Path, json: str, stem: str) -> Iterator[Callable[[Report], None]]:
+def _files(folder: Path, json: str, stem: str | None = None) -> Iterator[Callable[[Report], None]]:
     """Refuse what can be refused before the work; then yield a function that takes its report, to write and print."""
     from osamd.evaluation import plots
     from osamd.files import together
 
-    plots.require_matplotlib()
+    if stem:
+        plots.require_matplotlib()
     taken: list[Report] = []
     try:
-        with together(folder, [json, *plots.file_names(stem)]) as files:
+        with together(folder, [json, *(plots.file_names(stem) if stem else ())]) as files:
 
             def deliver(report: Report) -> None:
                 taken.append(report)
                 files.write_json(json, report.content)
-                plots.save(report.figure, files, stem)
+                if stem and report.figure:
+                    plots.save(report.figure, files, stem)
 
             yield deliver
     finally:
@@ -228,6 +322,37 @@ def _progress(title: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=total)
         yield lambda: bar.advance(task)
+
+
+@contextmanager
+def _stages() -> Iterator[Told]:
+    """A bar for one stage after the other, with speed and time left; nothing where the output is no terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Task as Stage
+    from rich.text import Text
+
+    from osamd.reproduce.deep import Told
+
+    class Speed(ProgressColumn):
+        def render(self, task: Stage) -> Text:
+            return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        stages: list[Any] = []
+        yield Told(
+            lambda stage, total: stages.append(bar.add_task(stage, total=total)),
+            lambda done: bar.update(stages[-1], completed=done),
+        )
 
 
 def _print(printed: Table) -> None:

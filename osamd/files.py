@@ -13,6 +13,12 @@ from typing import Any
 from osamd.errors import InputError
 
 
+def user_cache() -> Path:
+    """The folder for what can be had again: OSAMD_CACHE_DIR, or osamd in the user's cache."""
+    named = os.environ.get("OSAMD_CACHE_DIR")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osamd"
+
+
 class Files:
     """What one command writes: kept in `staging` until everything is there. Made by `together`."""
 

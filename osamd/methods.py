@@ -22,6 +22,7 @@ from osamd.errors import (
 from osamd.geometry import Geometry, euclidean
 from osamd.losses import Loss, loss
 from osamd.models import Linear
+from osamd.numerics import Array
 from osamd.queries import QUERIES, Query, margin, uniform
 
 
@@ -150,36 +151,34 @@ def learner(method: str | Method, model: Linear, settings: Settings, start: Arra
     chosen = method if isinstance(method, Method) else lookup("learner", "method", method, METHODS)
     require_kind("learner", "model", model, Linear, "build one with linear(features=...)")
     require_kind("learner", "settings", settings, Settings, "build them with Settings(eta=..., sigma=...)")
-    geometry, teacher = settings.geometry, _checked(settings.teacher, "TeacherStep")
+    geometry = settings.geometry
     if model.signed != geometry.signed:
         raise InputError(
             f"`learner(model=..., geometry={geometry.name!r})`: the model has signed={model.signed}, the geometry needs"
             f" signed={geometry.signed}; build the model with linear(..., signed={geometry.signed})."
         )
-    query = _query(chosen, settings)
     params = geometry.start(model.shape) if start is None else model.parameters(start, "learner")
     params = geometry.project(params)
-    loops = settings.adaptation
-    return Learner(
-        chosen,
-        model,
-        settings.loss,
-        geometry,
-        bind(model, settings.loss, geometry),
-        Rates(
-            self_training=chosen.self_training,
-            teacher_decides=chosen.teacher_decides,
-            sigma=query.sigma,
-            floor=query.floor,
-            eta=float(settings.eta),
-            cap=teacher.cap,
-            target=teacher.target,
-            scale=teacher.scale,
-            inner_loops=int(loops.number) if loops else 0,
-            inner_rate=float(loops.rate) if loops else 0.0,
-            penalty=model.penalty(settings.loss.l2, settings.loss.free_bias),
-        ),
-        State(params, params),
+    rates = rates_of(chosen, settings, model.penalty(settings.loss.l2, settings.loss.free_bias))
+    bound = bind(model, settings.loss, geometry)
+    return Learner(chosen, model, settings.loss, geometry, bound, rates, State(params, params))
+
+
+def rates_of(method: Method, settings: Settings, penalty: Array) -> Rates:
+    """The numbers and switches of the round for a method; `penalty` is the L2 coefficient of every parameter."""
+    query, teacher, loops = _query(method, settings), _checked(settings.teacher, "TeacherStep"), settings.adaptation
+    return Rates(
+        self_training=method.self_training,
+        teacher_decides=method.teacher_decides,
+        sigma=query.sigma,
+        floor=query.floor,
+        eta=float(settings.eta),
+        cap=teacher.cap,
+        target=teacher.target,
+        scale=teacher.scale,
+        inner_loops=int(loops.number) if loops else 0,
+        inner_rate=float(loops.rate) if loops else 0.0,
+        penalty=penalty,
     )
 
 

@@ -165,13 +165,16 @@ class KeyedFiles(_Files):  # type: ignore[misc]
         self._save_index({**self._load_index(), key: name})
 
 
-def jit(function: Function) -> Function:
-    """Compile a function that calls lowered ones, with the cache on disk. No `fastmath`: sums keep their order."""
+def jit(function: Function, *, nogil: bool = False) -> Function:
+    """Compile a function that calls lowered ones, with the cache on disk. No `fastmath`: sums keep their order.
+
+    With `nogil` other threads run while it does.
+    """
     config: Any = numba.config  # read when a function is decorated, so that nobody else's cache moves
     before = config.CACHE_DIR
     config.CACHE_DIR = str(cache_folder())
     try:
-        compiled: Any = numba.njit(function, cache=True, error_model="numpy")
+        compiled: Any = numba.njit(function, cache=True, error_model="numpy", nogil=nogil)
     finally:
         config.CACHE_DIR = before
     compiled._cache._cache_file.__class__ = KeyedFiles

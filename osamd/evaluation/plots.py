@@ -7,6 +7,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from osamd.errors import InputError
 from osamd.evaluation.intervals import Mean, half_width_90
@@ -97,23 +98,31 @@ def save(figure: Figure, files: Files, stem: str) -> None:
 
 
 @_styled
-def regret_figure(curves: Mapping[str, Array], title: str) -> Figure:
-    """Figure 2(a): accumulated regret by round, mean and 90 % band over seeds; `curves` are (seeds x rounds)."""
+def accumulated_figure(
+    curves: Mapping[str, Array],
+    title: str,
+    quantity: str = "accumulated dynamic regret",
+    rounds: NDArray[Any] | None = None,
+) -> Figure:
+    """Figure 2: a quantity accumulated by round, mean and 90 % band over seeds; `curves` are (seeds x points).
+
+    `rounds` are those of the points, one after the other from 1 by default.
+    """
     from matplotlib.ticker import MaxNLocator
 
     figure, (axes,) = _figure(4.6, 3.4)
     low, high, ends = 0.0, 0.0, []
     for name, curve in curves.items():
         colour, dash, _ = STYLES[name]
-        t = np.arange(1, curve.shape[1] + 1)
+        t = np.arange(1, curve.shape[1] + 1) if rounds is None else rounds
         mean = curve.mean(axis=0)
         half = half_width_90(curve) if len(curve) > 1 else np.zeros_like(mean)
         axes.plot(t, mean, color=colour, linestyle=dash, linewidth=1.6, label=METHODS[name].title)
         axes.fill_between(t, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
         low, high = min(low, float((mean - half).min())), max(high, float((mean + half).max()))
         ends.append(float(mean[-1]))
-    axes.set(xlabel="round $t$", ylabel="accumulated dynamic regret", title=title)
-    axes.set_xlim(0, next(iter(curves.values())).shape[1])
+    axes.set(xlabel="round $t$", ylabel=quantity, title=title)
+    axes.set_xlim(0, float(t[-1]))
     axes.xaxis.set_major_locator(MaxNLocator(5))
     room = 0.03 * (high - low or 1.0)
     axes.set_ylim(low - room if low < 0.0 else 0.0, high + room)

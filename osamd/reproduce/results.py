@@ -29,11 +29,11 @@ class Table(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a command prints, and what it writes: the content of its JSON file, and its figure."""
+    """What a command prints, and what it writes: the content of its JSON file, and its figure where it has one."""
 
     tables: Sequence[Table]
     content: Mapping[str, Any]
-    figure: Figure
+    figure: Figure | None = None
 
 
 def in_seeds(seeds: int, intervals: str = "") -> str:
@@ -73,9 +73,9 @@ def table_1(runs: Mapping[str, Sequence[Run]]) -> Report:
     curves = {name: rotating_gaussian.regret_curves(some) for name, some in runs.items()}
     title = f"Rotating Gaussian, {in_seeds(seeds, ', mean ± half-width of the 90 % interval')}"
     return Report(
-        [Table(title, COLUMNS, table_rows(methods, paper), verdict(methods, paper))],
+        [Table(title, (*COLUMNS, "regret"), table_rows(methods, paper), verdict(methods, paper))],
         results(STREAM, ROUNDS, seeds, rotating_gaussian.described(SIGMA), methods, paper),
-        plots.regret_figure(curves, f"Rotating Gaussian, {in_seeds(seeds, ', bands: 90 % intervals')}"),
+        plots.accumulated_figure(curves, f"Rotating Gaussian, {in_seeds(seeds, ', bands: 90 % intervals')}"),
     )
 
 
@@ -114,6 +114,7 @@ def results(
     settings: Mapping[str, Any],
     methods: Mapping[str, Summary],
     paper: Mapping[str, PaperRow],
+    accumulated: str = "regret",
 ) -> dict[str, Any]:
     """The content of results.json; figures the paper does not give are null, as is the half-width of a single seed."""
     return {
@@ -129,7 +130,7 @@ def results(
                 "accuracy": row.accuracy._asdict(),
                 "labels": row.labels._asdict(),
                 "pseudolabel_errors": None,
-                "regret": None,
+                accumulated: None,
             }
             for name, row in paper.items()
             if name in methods
@@ -137,10 +138,12 @@ def results(
     }
 
 
-COLUMNS = ("method", "accuracy %", "paper's", "labels %", "paper's", "pseudolabel errors %", "regret")
+COLUMNS = ("method", "accuracy %", "paper's", "labels %", "paper's", "pseudolabel errors %")
 
 
-def table_rows(methods: Mapping[str, Summary], paper: Mapping[str, PaperRow]) -> list[list[str]]:
+def table_rows(
+    methods: Mapping[str, Summary], paper: Mapping[str, PaperRow], accumulated: str = "regret"
+) -> list[list[str]]:
     """Ours beside the paper's: a row a method, accuracies and rates in percent with 90 % half-widths."""
     percent = 0.01
     return [
@@ -151,7 +154,7 @@ def table_rows(methods: Mapping[str, Summary], paper: Mapping[str, PaperRow]) ->
             in_words(summary["labels"], 1, percent),
             in_words(paper[name].labels, 1, percent),
             in_words(summary["pseudolabel_errors"], 2, percent),
-            in_words(summary["regret"], 0),
+            in_words(summary[accumulated], 0),
         ]
         for name, summary in methods.items()
     ]

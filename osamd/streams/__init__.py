@@ -1,4 +1,4 @@
-"""Streams: synthetic drifts with their ground truth, and a user's own arrays."""
+"""Streams: synthetic drifts with their ground truth, the paper's real data sets, and a user's own arrays."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from osamd.streams.arrays import Arrays
 from osamd.streams.base import Drift, ExactStream, Stream
 from osamd.streams.changes import Changed, Schedule, abrupt, changed, gradual, recurring, relabel, transform
 from osamd.streams.priors import PriorShift
+from osamd.streams.real import RealStream, cover_type, portraits, rotating_mnist
 from osamd.streams.rotating import Rotating, ball_noise, gaussian_noise, rotating_balls, rotating_gaussian
 from osamd.streams.two_point import TwoPoint
 
@@ -15,6 +16,7 @@ __all__ = [
     "Drift",
     "ExactStream",
     "PriorShift",
+    "RealStream",
     "Rotating",
     "Schedule",
     "Stream",
@@ -22,11 +24,14 @@ __all__ = [
     "abrupt",
     "ball_noise",
     "changed",
+    "cover_type",
     "gaussian_noise",
     "gradual",
+    "portraits",
     "recurring",
     "relabel",
     "rotating_balls",
     "rotating_gaussian",
+    "rotating_mnist",
     "transform",
 ]

@@ -60,6 +60,11 @@ class Stream(ABC):
         """Labelled samples from the first domain, to start from."""
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample as a network takes it; a row of x is that, flattened."""
+        return (self.features,)
+
+    @property
     def drift(self) -> Drift | None:
         """The truth of the drift, where there is one."""
         return None

@@ -18,7 +18,7 @@ TITLES = {method.title for method in METHODS.values()}
 def regret_figure(seeds=5):
     generator = np.random.default_rng(0)
     steps = generator.normal(0.3 * np.arange(1, 7)[:, None, None], 1.0, (6, seeds, 200))
-    return plots.regret_figure(dict(zip(METHODS, steps.cumsum(axis=2), strict=True)), "title")
+    return plots.accumulated_figure(dict(zip(METHODS, steps.cumsum(axis=2), strict=True)), "title")
 
 
 def label_curve_figure(half=0.0005):

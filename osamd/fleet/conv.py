@@ -1,0 +1,199 @@
+"""The fast path for the paper's convolutional networks: convolutions with ReLU, BatchNorm, and a linear layer.
+
+A convolution is a matrix product of its weights with the patches of its input, one product a model. On a GPU patches
+are gathered by an index made once (torch's own unfold launches a kernel a sample there); on a CPU torch's is faster.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from osamd.fleet.dense import probabilities_of, through_softmax
+from osamd.fleet.net import Net
+
+
+class Parts(NamedTuple):
+    """The names of a convolutional network's layers."""
+
+    convolutions: list[str]
+    norm: str | None
+    linear: str
+    softmax: bool
+
+
+def parts_of(module: nn.Module) -> Parts | None:
+    """The layers of (Conv2d, ReLU) once or more, BatchNorm2d or none, Flatten, Linear, Softmax or none; else None."""
+    if not isinstance(module, nn.Sequential):
+        return None
+    rest = [(name, part) for name, part in module.named_children() if not isinstance(part, nn.Dropout | nn.Dropout2d)]
+    convolutions: list[str] = []
+    while len(rest) > 1 and isinstance(rest[0][1], nn.Conv2d) and isinstance(rest[1][1], nn.ReLU):
+        if not _plain(rest[0][1]):
+            return None
+        convolutions.append(rest[0][0])
+        rest = rest[2:]
+    norm = None
+    if rest and isinstance(rest[0][1], nn.BatchNorm2d) and rest[0][1].affine and rest[0][1].track_running_stats:
+        norm = rest.pop(0)[0]
+    softmax = bool(rest) and isinstance(rest[-1][1], nn.Softmax)
+    if softmax:
+        rest.pop()
+    if not convolutions or len(rest) != 2 or not isinstance(rest[0][1], nn.Flatten):
+        return None
+    name, last = rest[1]
+    fits = isinstance(last, nn.Linear) and last.bias is not None and last.out_features > 1
+    return Parts(convolutions, norm, name, softmax) if fits else None
+
+
+def _plain(layer: nn.Conv2d) -> bool:
+    """A square convolution with a bias, zero padding in numbers, no dilation, no groups."""
+    return (
+        layer.bias is not None
+        and layer.groups == 1
+        and layer.dilation == (1, 1)
+        and layer.padding_mode == "zeros"
+        and not isinstance(layer.padding, str)
+        and layer.kernel_size[0] == layer.kernel_size[1]
+        and layer.stride[0] == layer.stride[1]
+        and layer.padding[0] == layer.padding[1]
+    )
+
+
+class Patches:
+    """The patches of a convolution: image (models, channels, pixels) to (models, channels x taps, places), and back."""
+
+    def __init__(self, layer: nn.Conv2d, height: int, width: int) -> None:
+        self.kernel, self.stride, self.padding = layer.kernel_size[0], layer.stride[0], int(layer.padding[0])
+        self.height, self.width = height, width
+        self.out_height = (height + 2 * self.padding - self.kernel) // self.stride + 1
+        self.out_width = (width + 2 * self.padding - self.kernel) // self.stride + 1
+        pixels = height * width
+        numbers = torch.arange(pixels, dtype=torch.float64).add(1.0).reshape(1, 1, height, width)
+        unfolded = functional.unfold(numbers, self.kernel, padding=self.padding, stride=self.stride)[0].long() - 1
+        self._taken = torch.where(unfolded < 0, pixels, unfolded).flatten()
+        """For every (tap, place) its pixel, and the number of pixels where it lies in the padding."""
+        users = [torch.nonzero(self._taken == pixel).flatten() for pixel in range(pixels)]
+        most = max(len(some) for some in users)
+        nowhere = len(self._taken)
+        self._given = torch.full((pixels, most), nowhere)
+        """For every pixel its (tap, place)s, filled up with one beyond the last."""
+        for pixel, some in enumerate(users):
+            self._given[pixel, : len(some)] = some
+        self._given = self._given.flatten()
+
+    def to(self, device: torch.device) -> None:
+        self._taken, self._given = self._taken.to(device), self._given.to(device)
+
+    def take(self, image: Tensor) -> Tensor:
+        models, channels, _ = image.shape
+        if image.is_cuda:
+            padded = functional.pad(image, (0, 1))
+            return padded.index_select(2, self._taken).view(models, channels * self.kernel**2, -1)
+        shaped = image.view(models, channels, self.height, self.width)
+        return functional.unfold(shaped, self.kernel, padding=self.padding, stride=self.stride)
+
+    def give(self, patches: Tensor) -> Tensor:
+        """The transpose of `take`."""
+        models, rows, _ = patches.shape
+        channels = rows // self.kernel**2
+        if patches.is_cuda:
+            padded = functional.pad(patches.view(models, channels, -1), (0, 1))
+            return padded.index_select(2, self._given).view(models, channels, self.height * self.width, -1).sum(3)
+        size = (self.height, self.width)
+        return functional.fold(patches, size, self.kernel, padding=self.padding, stride=self.stride).flatten(2)
+
+
+class Tape(NamedTuple):
+    patches: list[Tensor]
+    """The input of every convolution."""
+    outputs: list[Tensor]
+    """After ReLU, (models, channels, places)."""
+    features: Tensor
+    """What the linear layer sees."""
+    scores: Tensor
+
+
+class ConvNet(Net):
+    """Convolutions with ReLU, BatchNorm by its trained statistics, and a linear layer; dropout is off."""
+
+    def __init__(self, module: nn.Module, parts: Parts, sample: tuple[int, ...]) -> None:
+        super().__init__(module, probabilities=parts.softmax)
+        self.parts = parts
+        self.patches: list[Patches] = []
+        _, height, width = sample
+        for name in parts.convolutions:
+            self.patches.append(Patches(getattr(module, name), height, width))
+            height, width = self.patches[-1].out_height, self.patches[-1].out_width
+        self._device = torch.device("cpu")
+        self._eps = getattr(module, parts.norm).eps if parts.norm else 0.0
+
+    def _norm(self, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """BatchNorm as a factor and a shift, and its 1 / deviation, each (models, channels, 1)."""
+        name = self.parts.norm
+        deviation = torch.rsqrt(self.parameter(w, f"{name}.running_var") + self._eps)
+        factor = self.parameter(w, f"{name}.weight") * deviation
+        shift = self.parameter(w, f"{name}.bias") - self.parameter(w, f"{name}.running_mean") * factor
+        return factor[:, :, None], shift[:, :, None], deviation[:, :, None]
+
+    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tape]:
+        if w.device != self._device:
+            self._device = w.device
+            for some in self.patches:
+                some.to(w.device)
+        image = x.flatten(2)
+        taken, outputs = [], []
+        for name, patches in zip(self.parts.convolutions, self.patches, strict=True):
+            taken.append(patches.take(image))
+            weight, bias = self.parameter(w, f"{name}.weight").flatten(2), self.parameter(w, f"{name}.bias")
+            image = torch.baddbmm(bias[:, :, None], weight, taken[-1]).relu_()
+            outputs.append(image)
+        if self.parts.norm:
+            factor, shift, _ = self._norm(w)
+            image = torch.addcmul(shift, image, factor)
+        features = image.flatten(1)
+        weight, bias = self.parameter(w, f"{self.parts.linear}.weight"), self.parameter(w, f"{self.parts.linear}.bias")
+        scores = torch.baddbmm(bias[:, :, None], weight, features[:, :, None])[:, :, 0]
+        if self.probabilities:
+            scores = probabilities_of(scores)
+        return scores, Tape(taken, outputs, features, scores)
+
+    def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[str, Tensor, Tensor]]:
+        """A list of (layer, left, right): the gradient of the layer's weights is left @ right, its bias's left's sum.
+
+        BatchNorm's are its gradients themselves.
+        """
+        slope = through_softmax(tape.scores, q) if self.probabilities else q
+        parts = self.parts
+        gradient = [(parts.linear, slope[:, :, None], tape.features[:, None, :])]
+        back = torch.bmm(slope[:, None, :], self.parameter(w, f"{parts.linear}.weight"))[:, 0]
+        last = tape.outputs[-1]
+        slope = back.view_as(last)
+        if parts.norm:
+            factor, _, deviation = self._norm(w)
+            mean = self.parameter(w, f"{parts.norm}.running_mean")
+            along = ((slope * last).sum(2) - slope.sum(2) * mean) * deviation[:, :, 0]
+            gradient.append((parts.norm, along, slope.sum(2)))
+            slope = slope * factor
+        for n in range(len(parts.convolutions) - 1, -1, -1):
+            name = parts.convolutions[n]
+            slope = slope * (tape.outputs[n] > 0.0)
+            gradient.append((name, slope, tape.patches[n].transpose(1, 2)))
+            if n > 0:
+                weight = self.parameter(w, f"{name}.weight").flatten(2)
+                slope = self.patches[n].give(torch.bmm(weight.transpose(1, 2), slope))
+        return gradient
+
+    def subtract(self, w: Tensor, gradient: Any) -> None:
+        for name, left, right in gradient:
+            weight, bias = self.parameter(w, f"{name}.weight"), self.parameter(w, f"{name}.bias")
+            if name == self.parts.norm:
+                weight.sub_(left)
+                bias.sub_(right)
+            else:
+                weight = weight if weight.ndim == 3 else weight.flatten(2)
+                weight.baddbmm_(left, right, alpha=-1.0)
+                bias.sub_(left.sum(2))

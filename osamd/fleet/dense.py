@@ -1,0 +1,84 @@
+"""The fast path for networks of linear layers with ReLU between them, as the paper's for Cover-Type."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from osamd.fleet.net import Net
+
+
+class Tape(NamedTuple):
+    inputs: list[Tensor]
+    """Of every layer; beyond the first they are ReLU's outputs."""
+    scores: Tensor
+
+
+def layers_of(module: nn.Module) -> tuple[list[str], bool] | None:
+    """The names of the linear layers, first to last, and whether a softmax follows; None if it is another network.
+
+    >>> layers_of(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2), nn.Softmax(1)))
+    (['0', '3'], True)
+    """
+    if not isinstance(module, nn.Sequential):
+        return None
+    kinds = [(name, part) for name, part in module.named_children() if not isinstance(part, nn.Dropout | nn.Flatten)]
+    softmax = bool(kinds) and isinstance(kinds[-1][1], nn.Softmax)
+    if softmax:
+        kinds.pop()
+    linear, between = kinds[::2], kinds[1::2]
+    fits = (
+        len(kinds) % 2 == 1
+        and all(isinstance(part, nn.Linear) and part.bias is not None for _, part in linear)
+        and all(isinstance(part, nn.ReLU) for _, part in between)
+        and isinstance(linear[-1][1], nn.Linear)
+        and linear[-1][1].out_features > 1
+    )
+    return ([name for name, _ in linear], softmax) if fits else None
+
+
+class DenseNet(Net):
+    """Linear layers with ReLU between them, and a softmax at the end where the module has one; dropout is off."""
+
+    def __init__(self, module: nn.Module, layers: list[str], softmax: bool) -> None:
+        super().__init__(module, probabilities=softmax)
+        self.layers = layers
+        self.widths = [getattr(module, layers[0]).in_features] + [getattr(module, n).out_features for n in layers]
+
+    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tape]:
+        inputs = [x.flatten(1)]
+        for n, name in enumerate(self.layers):
+            weight, bias = self.parameter(w, f"{name}.weight"), self.parameter(w, f"{name}.bias")
+            z = torch.baddbmm(bias[:, :, None], weight, inputs[-1][:, :, None])[:, :, 0]
+            if n + 1 < len(self.layers):
+                inputs.append(torch.relu(z))
+        scores = probabilities_of(z) if self.probabilities else z
+        return scores, Tape(inputs, scores)
+
+    def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """For every layer, last to first, the slope on its outputs and its inputs: the gradient is their product."""
+        slope = through_softmax(tape.scores, q) if self.probabilities else q
+        factors = []
+        for n in range(len(self.layers) - 1, -1, -1):
+            factors.append((slope, tape.inputs[n]))
+            if n > 0:
+                weight = self.parameter(w, f"{self.layers[n]}.weight")
+                slope = torch.bmm(slope[:, None, :], weight)[:, 0] * (tape.inputs[n] > 0.0)
+        return factors
+
+    def subtract(self, w: Tensor, gradient: Any) -> None:
+        for name, (slope, inputs) in zip(reversed(self.layers), gradient, strict=True):
+            self.parameter(w, f"{name}.weight").addcmul_(slope[:, :, None], inputs[:, None, :], value=-1.0)
+            self.parameter(w, f"{name}.bias").sub_(slope)
+
+
+def through_softmax(p: Tensor, q: Tensor) -> Tensor:
+    """The slope q on probabilities p as a slope on the logits: p (q - <p, q>)."""
+    return p * (q - (p * q).sum(1, keepdim=True))
+
+
+def probabilities_of(logits: Tensor) -> Tensor:
+    """softmax, never below the smallest normal number, so that the slope of -log p on the logits is p - e_y always."""
+    return torch.softmax(logits, 1).clamp(min=torch.finfo(logits.dtype).tiny)

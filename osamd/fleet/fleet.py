@@ -1,0 +1,172 @@
+"""A fleet: models of one kind of network that play their streams in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from osamd import algorithm
+from osamd.errors import InputError
+from osamd.fleet import conv_cuda
+from osamd.fleet.conv import ConvNet, parts_of
+from osamd.fleet.conv_cuda import TritonConvNet
+from osamd.fleet.dense import DenseNet, layers_of
+from osamd.fleet.net import ModuleNet, Net, stack
+from osamd.fleet.reading import pointing
+from osamd.fleet.round import State, bind, plan, stack_rates
+from osamd.ledger import Ledger
+from osamd.losses import Loss, loss
+from osamd.methods import METHODS, Method, Settings, rates_of
+from osamd.scores import UNLABELLED
+
+COLUMNS = ("decision", "pseudolabel", "margin", "probability", "asked", "loss")
+"""What is recorded of every model in every round, as numbers of the fleet's type."""
+
+
+Advance = Callable[[int, int], None]
+"""Play the rounds from the first to the one before the last: state changes in place, the record is filled."""
+
+
+class Member(NamedTuple):
+    """One model of a fleet: the module it starts as, its method and settings, and its row of samples and uniforms."""
+
+    module: nn.Module
+    method: str | Method
+    settings: Settings
+    stream: int = 0
+    seed: int = 0
+    name: str = ""
+
+
+class Samples(NamedTuple):
+    """What the members see: x (streams x rounds x shape), y (streams x rounds), and u (seeds x rounds) in float64."""
+
+    x: Tensor
+    y: Tensor
+    u: Tensor
+
+    def to(self, device: torch.device) -> Samples:
+        return Samples(*(tensor.to(device) for tensor in self))
+
+
+class Stopped(NamedTuple):
+    """A member whose scores were not finite, and the round in which they first were not."""
+
+    member: int
+    round: int
+
+
+def net_of(module: nn.Module, sample: tuple[int, ...], probabilities: bool = False) -> Net:
+    """The fast path for the module if there is one, else any module's; `sample` is the shape of one x."""
+    dense, parts = layers_of(module), parts_of(module)
+    if dense is not None and dense[1] == probabilities:
+        return DenseNet(module, *dense)
+    if parts is not None and parts.softmax == probabilities and len(sample) == 3:
+        made = TritonConvNet if conv_cuda.supports(module, sample) else ConvNet
+        return made(module, parts, sample)
+    return ModuleNet(module, probabilities)
+
+
+class Fleet:
+    """Models in step. Rows of `state` are in the order of the plan; everything else is in the order of the members.
+
+    All members share the kind of network and the loss; each has its own parameters, sample, method and rates. The
+    geometry is the Euclidean one on the whole space, and the implicit step is approached by inner loops.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        sample: tuple[int, ...],
+        *,
+        net: Net | None = None,
+        probabilities: bool = False,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        if not members:
+            raise InputError("`Fleet(members=[])`: give at least one member.")
+        self.members = list(members)
+        self.net = net or net_of(members[0].module, sample, probabilities)
+        self.device, self.dtype, self.sample = torch.device(device), dtype, sample
+        self.loss = _loss_of(members)
+        self.numbers = [_numbers(member) for member in members]
+        self.order, self.plan = plan(self.numbers)
+        inside = [self.numbers[i] for i in self.order]
+        rows = stack(self.net, [members[i].module for i in self.order], dtype).to(self.device)
+        self.state = State(rows, rows.clone())
+        penalty = self.net.penalty(self.loss.l2, self.loss.free_bias)
+        self.rates = stack_rates(inside, penalty, rows)
+        self.round = bind(self.net, self.loss, self.rates, self.plan)
+        self.stream = torch.tensor([members[i].stream for i in self.order], device=self.device)
+        self.seed = torch.tensor([members[i].seed for i in self.order], device=self.device)
+        self._place = torch.tensor(np.argsort(self.order))
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def record(self, rounds: int) -> Tensor:
+        """Room for what is recorded: (rounds x models x COLUMNS)."""
+        return torch.zeros(rounds, len(self), len(COLUMNS), dtype=self.dtype, device=self.device)
+
+    def step(self, samples: Samples, t: Tensor, record: Tensor) -> None:
+        """One round: the samples of round t (a tensor of one number) are seen, decided, asked, learned, recorded."""
+        x, y, u = samples.x[self.stream, t], samples.y[self.stream, t], samples.u[self.seed, t]
+        decision = self.round.observe(self.state, x, u)
+        loss = self.round.value(decision.scores, pointing(y, decision.scores))
+        if self.loss.l2:
+            deciding = torch.cat([decision.adapted, self.state.teacher[self.plan.students :]])
+            loss = loss + (self.rates.penalty * deciding[:, : self.net.trained].square()).sum(1)
+        numbers = (decision.label, decision.pseudolabel, decision.margin, decision.probability, decision.query, loss)
+        record.index_copy_(0, t, torch.stack([n.to(self.dtype) for n in numbers], 1)[None])
+        self.round.learn(self.state, x, decision, torch.where(decision.query, y, UNLABELLED))
+
+    def ledger(self, member: int, record: Tensor, y: Tensor) -> Ledger:
+        """The ledger of one member, from what was recorded and the labels y (streams x rounds)."""
+        rows = record[:, self._place[member]].cpu().numpy()
+        column = dict(zip(COLUMNS, rows.T, strict=True))
+        return Ledger(
+            label=y[self.members[member].stream, : len(rows)].cpu().numpy(),
+            decision=column["decision"].astype(np.int64),
+            pseudolabel=column["pseudolabel"].astype(np.int64),
+            margin=column["margin"].astype(np.float64),
+            probability=column["probability"].astype(np.float64),
+            asked=column["asked"].astype(np.bool_),
+            loss=column["loss"].astype(np.float64),
+        )
+
+    def tensors(self, member: int, *, teacher: bool = False) -> dict[str, Tensor]:
+        """A member's student (or teacher), as the `state_dict` of its module."""
+        rows = self.state.teacher if teacher else self.state.student
+        return self.net.tensors(rows[self._place[member]].detach().cpu())
+
+    def stopped(self, record: Tensor) -> list[Stopped]:
+        """The members whose recorded scores are not finite."""
+        bad = ~torch.isfinite(record).all(2)[:, self._place].cpu()
+        return [Stopped(i, int(bad[:, i].int().argmax())) for i in range(len(self)) if bool(bad[:, i].any())]
+
+
+def _numbers(member: Member) -> algorithm.Rates:
+    method = METHODS[member.method] if isinstance(member.method, str) else member.method
+    if method.self_training and member.settings.adaptation is None:
+        raise InputError(
+            "`Settings(adaptation=None)`: a network has no exact implicit step; give InnerLoops(number=10, rate=0.1)."
+        )
+    if member.settings.geometry.name != "euclidean":
+        raise InputError(
+            f"`Settings(geometry={member.settings.geometry.name!r})`: a fleet steps in the Euclidean geometry on the"
+            " whole space; use geometry=euclidean()."
+        )
+    return rates_of(method, member.settings, np.zeros(0))
+
+
+def _loss_of(members: Sequence[Member]) -> Loss:
+    losses = {(m.settings.loss.name, m.settings.loss.l2, m.settings.loss.free_bias) for m in members}
+    if len(losses) > 1:
+        raise InputError(f"`Fleet(members=...)`: the members have the losses {sorted(losses)}; all must share one.")
+    name, l2, free_bias = losses.pop()
+    return loss(name, l2=l2, free_bias=free_bias)

@@ -1,0 +1,130 @@
+"""Play a fleet over its streams, in chunks: progress, checkpoints, and members that stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from osamd.errors import InputError
+from osamd.fleet.engines import engine
+from osamd.fleet.fleet import COLUMNS, Fleet, Samples, Stopped
+
+SECONDS_A_CHUNK = 1.0
+SECONDS_A_CHECKPOINT = 30.0
+
+
+class Played(NamedTuple):
+    """What came out: the record (rounds x models x COLUMNS, on the CPU), who stopped, by what, and in what time."""
+
+    record: Tensor
+    stopped: list[Stopped]
+    engine: str
+    seconds: float
+    """Of stepping: without set-up, compilation or checkpoints."""
+
+
+def play(
+    fleet: Fleet,
+    samples: Samples,
+    *,
+    checkpoint: Path | None = None,
+    identity: str = "",
+    progress: Callable[[int], None] | None = None,
+) -> Played:
+    """Play all rounds of the samples, or those left where a checkpoint of the same `identity` is found.
+
+    `checkpoint` is a folder that is written every half minute; what follows from it is the same as from an
+    uninterrupted run. `progress` is told the rounds done.
+    """
+    rounds = samples.y.shape[1]
+    samples = samples.to(fleet.device)
+    record = fleet.record(rounds)
+    kept = None if checkpoint is None else Checkpoint(checkpoint, identity, fleet, rounds)
+    t = 0 if kept is None else kept.restore(fleet, record)
+    name, advance = engine(fleet, samples, record)
+    told = progress or (lambda done: None)
+    seconds, chunk, saved = 0.0, 1, time.monotonic()
+    told(t)
+    while t < rounds:
+        last = min(rounds, t + chunk)
+        started = time.perf_counter()
+        advance(t, last)
+        took = time.perf_counter() - started
+        seconds += took
+        # One round first, then ever longer chunks of about a second: what is played does not depend on it.
+        chunk = max(1, int(min(4 * chunk, (last - t) * SECONDS_A_CHUNK / max(took, 1e-6))))
+        t = last
+        told(t)
+        if kept is not None and time.monotonic() - saved > SECONDS_A_CHECKPOINT and t < rounds:
+            kept.save(fleet, record, t)
+            saved = time.monotonic()
+    return Played(record.cpu(), fleet.stopped(record), name, seconds)
+
+
+class Checkpoint:
+    """A folder with the rounds recorded so far, and the state after them, which is replaced as a whole."""
+
+    def __init__(self, folder: Path, identity: str, fleet: Fleet, rounds: int) -> None:
+        self.folder, self.identity = folder, identity
+        self.shape = (rounds, len(fleet), len(COLUMNS))
+        self.dtype = np.float32 if fleet.dtype == torch.float32 else np.float64
+        self._written = 0
+
+    def save(self, fleet: Fleet, record: Tensor, t: int) -> None:
+        """Record first, then the state that says how far it is good."""
+        from safetensors.torch import save_file
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            rows = self._rows("r+" if (self.folder / "record.bin").exists() and self._written else "w+")
+            rows[self._written : t] = record[self._written : t].cpu().numpy()
+            rows.flush()
+            self._written = t
+            tensors = {"teacher": fleet.state.teacher.contiguous(), "student": fleet.state.student.contiguous()}
+            partial = self.folder / "state.partial"
+            save_file(tensors, partial, {"identity": self.identity, "round": str(t), "shape": json.dumps(self.shape)})
+            with open(partial, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(partial, self.folder / "state.safetensors")
+        except OSError as error:
+            why = error.strerror or error
+            raise InputError(f"cannot write the checkpoint {self.folder} ({why}); make room there.") from error
+
+    def restore(self, fleet: Fleet, record: Tensor) -> int:
+        """Put the fleet where the checkpoint has it, and say how many rounds were done: 0 where there is none."""
+        state = self.folder / "state.safetensors"
+        if not state.exists():
+            return 0
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(state, "pt") as found:
+                about = found.metadata() or {}
+                if about.get("identity") != self.identity or about.get("shape") != json.dumps(self.shape):
+                    return 0
+                t = int(about["round"])
+                record[:t] = torch.from_numpy(np.array(self._rows("r")[:t])).to(record)
+                for tensor, name in zip(fleet.state, ("teacher", "student"), strict=True):
+                    tensor.copy_(found.get_tensor(name))
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
+            raise InputError(f"the checkpoint {self.folder} cannot be read ({error}); delete that folder.") from error
+        self._written = t
+        return t
+
+    def _rows(self, mode: Literal["r", "r+", "w+"]) -> np.memmap[Any, Any]:
+        return np.memmap(self.folder / "record.bin", dtype=self.dtype, mode=mode, shape=self.shape)
+
+    @staticmethod
+    def remove(folder: Path) -> None:
+        """Delete a checkpoint whose run is over."""
+        for name in ("state.safetensors", "state.partial", "record.bin"):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()

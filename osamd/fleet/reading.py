@@ -1,0 +1,90 @@
+"""What the scores of a fleet say: `osamd.scores` and `osamd.losses` for a row of scores a model.
+
+Scores are (models x classes) with at least two classes: a network with one output H is read as the pair
+(-H/2, H/2), whose margin is H, so that Algorithms 1 and 2 are one here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from osamd.errors import InputError
+from osamd.losses import LOSSES, Loss
+
+
+def decide(h: Tensor, binary: bool) -> Tensor:
+    """The class the scores speak for, the first of equals; of a binary pair +1, as `osamd.scores` has it."""
+    return (h[:, 1] >= h[:, 0]).long() if binary else h.argmax(1)
+
+
+def pointing(y: Tensor, h: Tensor) -> Tensor:
+    """e_y for each model: the labels as rows of scores, which everything below takes in their place."""
+    return functional.one_hot(y, h.shape[1]).to(h.dtype)
+
+
+def margin(h: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Psi = H^y - max_{s != y} H^s for each model, and its slope e_y - e_s."""
+    best, runner_up = h.masked_fill(own > 0.0, -torch.inf).max(1)
+    return (h * own).sum(1) - best, own - pointing(runner_up, h)
+
+
+class OnScores(NamedTuple):
+    """A loss as a function of scores (models x classes) and of labels, by `pointing`."""
+
+    value: Callable[[Tensor, Tensor], Tensor]
+    slope: Callable[[Tensor, Tensor], Tensor]
+
+
+Phi = Callable[[Tensor], Tensor]
+
+MARGIN_LOSSES: dict[str, tuple[Phi, Phi]] = {
+    "hinge": (lambda m: (1.0 - m).clamp(min=0.0), lambda m: -(m < 1.0).to(m.dtype)),
+    "squared-hinge": (lambda m: (1.0 - m).clamp(min=0.0) ** 2, lambda m: -2.0 * (1.0 - m).clamp(min=0.0)),
+    "smoothed-hinge": (
+        lambda m: (1.0 - m).clamp(0.0, 1.0) * ((1.0 - m).clamp(min=0.0) - 0.5 * (1.0 - m).clamp(0.0, 1.0)),
+        lambda m: -(1.0 - m).clamp(0.0, 1.0),
+    ),
+    "logistic": (lambda m: functional.softplus(-m), lambda m: -torch.sigmoid(-m)),
+}
+"""The margin losses of `osamd.losses`: value and slope at the margin Psi."""
+
+
+def on_scores(loss: Loss, probabilities: bool) -> OnScores:
+    """The loss on scores, or on class probabilities where the network gives those: -log p^y then, for softmax."""
+    if loss.name == "softmax":
+        return OnScores(_log_value, _log_slope) if probabilities else OnScores(_softmax_value, _softmax_slope)
+    if loss.name not in MARGIN_LOSSES:
+        known = ", ".join(LOSSES)
+        raise InputError(f"`Settings(loss={loss.name!r})`: a fleet has no such loss; use one of {known}.")
+    phi, phi_slope = MARGIN_LOSSES[loss.name]
+
+    def value(h: Tensor, own: Tensor) -> Tensor:
+        return phi(margin(h, own)[0])
+
+    def slope(h: Tensor, own: Tensor) -> Tensor:
+        psi, direction = margin(h, own)
+        return phi_slope(psi)[:, None] * direction
+
+    return OnScores(value, slope)
+
+
+def _softmax_value(h: Tensor, own: Tensor) -> Tensor:
+    return torch.logsumexp(h, 1) - (h * own).sum(1)
+
+
+def _softmax_slope(h: Tensor, own: Tensor) -> Tensor:
+    return torch.softmax(h, 1) - own
+
+
+def _log_value(p: Tensor, own: Tensor) -> Tensor:
+    return -torch.log((p * own).sum(1).clamp(min=torch.finfo(p.dtype).tiny))
+
+
+def _log_slope(p: Tensor, own: Tensor) -> Tensor:
+    """-e_y / p^y, finite where p^y underflows."""
+    return -own / p.clamp(min=torch.finfo(p.dtype).tiny)

@@ -1,0 +1,169 @@
+"""The round of `osamd.algorithm` for a fleet: many models, each with its own sample, method and rates, in step.
+
+Nothing here branches on data, so that a GPU can replay the whole round: a model that got no label takes a step of
+weight 0. What differs by method is known beforehand and decides which models take part: rows are ordered so that the
+models with most inner loops come first and those without a student (PAA) last, and every part of the round works on
+the first rows, as many as `Plan` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from osamd import algorithm
+from osamd.fleet.net import Net
+from osamd.fleet.reading import decide, margin, on_scores, pointing
+from osamd.losses import Loss
+
+
+class State(NamedTuple):
+    """Teachers theta_t and students w_hat_t, a row a model (models x size); `learn` changes them in place."""
+
+    teacher: Tensor
+    student: Tensor
+
+
+class Decision(NamedTuple):
+    """What the round says of one sample a model, before any label; vectors of one entry a model."""
+
+    label: Tensor
+    pseudolabel: Tensor
+    margin: Tensor
+    probability: Tensor
+    query: Tensor
+    scores: Tensor
+    """Of the parameters that decide."""
+    adapted: Tensor
+    """w_t, of the models that have a student."""
+    tape: Any
+    """Of the scores of `adapted`, for the way back."""
+    heard: tuple[Tensor, Any] | None
+    """The teacher's scores and tape; None where the teacher may have moved since, and `learn` asks it anew."""
+
+
+class Rates(NamedTuple):
+    """`osamd.algorithm.Rates`, one entry a model, and the L2 coefficient of every trained column."""
+
+    self_training: Tensor
+    sigma: Tensor
+    floor: Tensor
+    eta: Tensor
+    cap: Tensor
+    target: Tensor
+    scale: Tensor
+    inner_rate: Tensor
+    penalty: Tensor
+
+
+class Plan(NamedTuple):
+    """What is known of the methods before the first round: how many of the first models take part in what."""
+
+    loops: tuple[int, ...]
+    """Models in each inner loop."""
+    students: int
+    """Models that have a student."""
+    fixed_scale: bool
+    """Whether every teacher step has a scale of its own, so that no gradient's norm is needed."""
+
+
+class Round(NamedTuple):
+    observe: Callable[[State, Tensor, Tensor], Decision]
+    learn: Callable[[State, Tensor, Decision, Tensor], None]
+    value: Callable[[Tensor, Tensor], Tensor]
+    """The loss without its L2 term, from scores and labels by `pointing`."""
+
+
+def plan(rates: Sequence[algorithm.Rates]) -> tuple[list[int], Plan]:
+    """The order of the models' rows, and the plan for them."""
+
+    def loops(one: algorithm.Rates) -> int:
+        return one.inner_loops if one.self_training and not one.teacher_decides else 0
+
+    order = sorted(range(len(rates)), key=lambda i: (rates[i].teacher_decides, -loops(rates[i])))
+    most = max(loops(one) for one in rates)
+    return order, Plan(
+        loops=tuple(sum(loops(one) > k for one in rates) for k in range(most)),
+        students=sum(not one.teacher_decides for one in rates),
+        fixed_scale=all(one.scale > 0.0 for one in rates),
+    )
+
+
+def stack_rates(rates: Sequence[algorithm.Rates], penalty: Tensor, like: Tensor) -> Rates:
+    """Columns of the rates, on the device and in the type of `like`."""
+    columns = {
+        name: torch.tensor([float(getattr(one, name)) for one in rates], dtype=torch.float64).to(like)
+        for name in Rates._fields
+        if name != "penalty"
+    }
+    return Rates(**columns, penalty=penalty.to(like))
+
+
+def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
+    """The round for these networks and numbers; compare `osamd.algorithm.bind`, line by line."""
+    value, slope = on_scores(loss, net.probabilities)
+    students, trained = plan.students, net.trained
+    decays = bool(loss.l2)
+
+    def gradient(w: Tensor, tape: Any, q: Tensor, step: Tensor) -> Any:
+        """step grad f(w), from its slope q on the scores, without the L2 term."""
+        return net.backward(w, tape, q * step[:, None])
+
+    def decay(w: Tensor, step: Tensor) -> Tensor | float:
+        """step times the gradient of the L2 term at w."""
+        return 2.0 * step[:, None] * rates.penalty * w[:, :trained] if decays else 0.0
+
+    lengths = rates.inner_rate * rates.eta
+
+    def inner_gradient_loops(student: Tensor, x: Tensor, own: Tensor) -> Tensor:
+        """K gradient steps on eta f + D_R(., w_hat), from w_hat, for the models that train themselves."""
+        w = student.clone()
+        for n in plan.loops:
+            rows, step = w[:n], lengths[:n]
+            h, tape = net.forward(rows, x[:n])
+            shrunk = decay(rows, step)
+            net.descend(rows, gradient(rows, tape, slope(h, own[:n]), step), student[:n], rates.inner_rate[:n, None])
+            if decays:
+                rows[:, :trained] -= shrunk
+        return w
+
+    def observe(state: State, x: Tensor, u: Tensor) -> Decision:
+        h, heard = net.forward(state.teacher, x)
+        pseudolabel = decide(h, net.binary)
+        own = pointing(pseudolabel, h)
+        adapted = inner_gradient_loops(state.student[:students], x, own)
+        scores, tape = net.forward(adapted, x[:students])
+        scores = torch.cat([scores, h[students:]])
+        confidence, _ = margin(h, own)
+        doubt = rates.sigma / (rates.sigma + confidence).clamp(min=torch.finfo(h.dtype).tiny)
+        probability = torch.maximum(rates.floor, doubt)
+        query = u < probability
+        label = decide(scores, net.binary)
+        return Decision(label, pseudolabel, confidence, probability, query, scores, adapted, tape, (h, heard))
+
+    def learn(state: State, x: Tensor, decision: Decision, y: Tensor) -> None:
+        """Teachers and students learn from the labels y, UNLABELLED where there is none."""
+        labelled = (y >= 0).to(state.teacher.dtype)
+        target = torch.where(y >= 0, y, decision.pseudolabel)
+        h, tape = decision.heard or net.forward(state.teacher, x)
+        own = pointing(target, h)
+        psi, ascent = margin(h, own)
+        tau = rates.scale * (rates.target - psi).clamp(min=0.0)
+        if not plan.fixed_scale:
+            rows = net.dense(state.teacher, net.backward(state.teacher, tape, ascent))
+            steepness = rows.square().sum(1).clamp(min=1e-30)
+            tau = torch.where(rates.scale > 0.0, tau, (rates.target - psi).clamp(min=0.0) / steepness)
+        tau = torch.minimum(rates.cap, tau) * labelled
+        net.subtract(state.teacher, net.backward(state.teacher, tape, -tau[:, None] * ascent))
+        if students:
+            weight = rates.eta * torch.maximum(labelled, rates.self_training)
+            student, w, step = state.student[:students], decision.adapted, weight[:students]
+            q = slope(decision.scores[:students], own[:students])
+            net.subtract(student, gradient(w, decision.tape, q, step))
+            if decays:
+                student[:, :trained] -= decay(w, step)
+
+    return Round(observe, learn, value)

@@ -1,0 +1,137 @@
+"""The paper's columns on real data: a prefix of each by the command, on the CPU."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from osamd.cli import main
+from osamd.errors import InputError
+from osamd.methods import METHODS
+from osamd.reproduce import deep, networks
+from osamd.reproduce.deep import COLUMNS, Run, differences
+
+DATA = Path(os.environ.get("OSAMD_DATA_DIR") or Path(__file__).parents[2].parent / "shared" / "data")
+needs_data = pytest.mark.skipif(
+    not (DATA / "mnist").is_dir(), reason=f"the data sets are not in {DATA}; name their folder by OSAMD_DATA_DIR"
+)
+
+
+@pytest.fixture
+def quick(tmp_path, monkeypatch):
+    """One epoch of training, and a cache of the test's own."""
+    monkeypatch.setenv("OSAMD_CACHE_DIR", str(tmp_path / "cache"))
+    for name, column in COLUMNS.items():
+        batch = column.training().batch
+        monkeypatch.setitem(COLUMNS, name, replace(column, training=lambda b=batch: networks.Training(1, b)))
+
+
+@needs_data
+@pytest.mark.parametrize(("name", "rounds"), [("rotating-mnist", 12), ("portraits", 8), ("cover-type", 600)])
+def test_a_prefix_of_a_column_runs_by_the_command(name, rounds, quick, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["reproduce", name, "--seeds", "2", "--rounds", str(rounds), "--data-dir", str(DATA), "--out", str(out)]
+    assert main([*arguments, "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert f"the first {rounds} of" in printed
+    results = json.loads((out / "results.json").read_text())
+    assert (results["stream"], results["rounds"], results["whole_stream"]) == (name, rounds, False)
+    assert set(results["methods"]) == set(METHODS) == set(results["paper"])
+    for method, summary in results["methods"].items():
+        assert set(summary) == {"accuracy", "labels", "pseudolabel_errors", "loss"}
+        assert (summary["labels"]["mean"] == 1.0) == (method == "omd-all")
+    assert results["stream_facts"]["data_set_rows"] > 20_000
+    assert results["settings"]["name"] == "tuned"
+    stem = COLUMNS[name].figure
+    assert {path.name for path in out.iterdir()} == {"results.json", f"{stem}.png", f"{stem}.svg"}
+    assert main([*arguments, "--device", "cpu", "--settings", "paper", "--methods", "osamd"]) == 0
+    assert json.loads((out / "results.json").read_text())["settings"]["eta"] == COLUMNS[name].settings["paper"].eta
+
+
+@needs_data
+def test_the_fleet_of_a_column_is_the_runs_one_by_one(quick):
+    whole = deep.experiment("cover-type", list(METHODS), 2, rounds=400, device="cpu", data_dir=DATA)
+    for method in ("osamd", "omd-all"):
+        alone = deep.experiment("cover-type", [method], 2, rounds=400, device="cpu", data_dir=DATA)
+        for mine, its in zip(whole.runs[method], alone.runs[method], strict=True):
+            assert (mine.accuracy, mine.labels) == (its.accuracy, its.labels)
+            np.testing.assert_allclose(mine.loss, its.loss)
+    labels = {m: [run.labels for run in runs] for m, runs in whole.runs.items()}
+    assert labels["osamd"] == labels["paa"] == labels["osamd-no-self-adaptation"]
+    assert whole.runs["osamd"][0].accuracy > 0.5
+
+
+@needs_data
+def test_training_is_seeded_and_kept(quick, tmp_path):
+    column = COLUMNS["cover-type"]
+    stream = column.stream(DATA)
+    cpu = torch.device("cpu")
+    epochs = []
+    told = deep.Told(lambda stage, total: None, epochs.append)
+    first = deep.pretrain(column, stream, [0, 1], cpu, told)
+    kept = list((tmp_path / "cache" / "pretrained").iterdir())
+    assert len(kept) == 2
+    assert epochs == [1, 2]
+    again = deep.pretrain(column, stream, [0], cpu, told)
+    kept[0].write_bytes(b"damaged")
+    kept[1].write_bytes(b"damaged")
+    anew = deep.pretrain(column, stream, [0], cpu, told)
+    for one, two, three in zip(*(m[0].parameters() for m in (first, again, anew)), strict=True):
+        assert torch.equal(one, two)
+        assert torch.equal(one, three)
+    assert not torch.equal(first[0][0].weight, first[1][0].weight)
+
+
+def test_training_leaves_the_users_generator_alone():
+    module = networks.feedforward(4, 2)
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    networks._train(
+        module,
+        networks.Training(1, 8),
+        torch.randn(16, 4, generator=torch.Generator().manual_seed(0)),
+        torch.zeros(16, dtype=torch.long),
+        0,
+        torch.device("cpu"),
+        None,
+    )
+    assert torch.equal(expected, torch.rand(2))
+
+
+def test_differences_are_taken_seed_by_seed_where_both_finished():
+    def run(accuracy):
+        return Run(accuracy, 0.1, 0.1, np.zeros(1))
+
+    runs = {
+        "osamd": [run(0.9), None, run(0.8)],
+        "paa": [run(0.7), run(0.1), run(0.7)],
+        "omd-all": [None, run(1.0), None],
+    }
+    apart = differences(runs)
+    assert list(apart) == ["paa"]
+    assert apart["paa"].mean == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["rotating-mnist", "--settings", "papers"], "Did you mean 'paper'"),
+        (["rotating-gaussian", "--rounds", "5"], "only streams of real data"),
+        (["cover-type", "--data-dir", "nowhere-at-all"], "no such folder"),
+        (["covertype"], "Did you mean 'cover-type'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_a_sentence(arguments, words, tmp_path, capsys):
+    assert main(["reproduce", *arguments, "--out", str(tmp_path / "out")]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_device_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="no CUDA device"):
+        deep.experiment("cover-type", ["osamd"], 1, device="cuda", data_dir=DATA)
