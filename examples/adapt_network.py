@@ -12,8 +12,7 @@ from osamd.streams import rotating_gaussian
 
 stream = rotating_gaussian(rounds=2000)  # two classes whose centres turn by 180 degrees
 
-# A network trained offline, where the stream begins.
-torch.manual_seed(0)
+torch.manual_seed(0)  # a network trained offline, where the stream begins
 module = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
 x, y = (torch.from_numpy(part) for part in stream.source(500, seed=0))
 x = x.float() / 10.0

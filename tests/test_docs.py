@@ -1,6 +1,7 @@
 """The README and the docs run, and point at files that exist."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,13 @@ def test_every_function_that_the_docs_name_exists():
             import_module(dotted)
         except ModuleNotFoundError:
             assert hasattr(import_module(".".join(module)), name), dotted
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_an_example_is_short_and_runs(example, capsys):
+    if "torch" in example.read_text():
+        pytest.importorskip("torch", reason="networks need PyTorch: pip install 'osamd[deep]'")
+    assert len(example.read_text().splitlines()) <= 40
+    runpy.run_path(str(example), run_name="__main__")
+    before, after = re.findall(r"([\d.]+)% right", capsys.readouterr().out)
+    assert float(after) > float(before) + 10

@@ -273,7 +273,9 @@ def play(
     adapted = np.zeros(shape.size, xs.dtype) if number.loops > 0 else student
     pack(teacher_row, shape, teacher, True)
     pack(student_row, shape, student, True)
-    heard, seen, slopes = np.zeros(total, xs.dtype), np.zeros(total, xs.dtype), np.zeros(total, xs.dtype)
+    heard, seen = np.zeros(total, xs.dtype), np.zeros(total, xs.dtype)
+    # Of the teacher and of the student apart, so that one that is no longer finite leaves the other alone.
+    taught, slopes = np.zeros(total, xs.dtype), np.zeros(total, xs.dtype)
     h, p = np.zeros(classes, xs.dtype), np.zeros(classes, xs.dtype)
     for t in range(first, last):
         for i in range(shape.width[0]):
@@ -290,7 +292,7 @@ def play(
             z = vector(seen, shape, top)[:classes]
             log_sum = inner_gradient_loops(student, adapted, shape, seen, slopes, p, pseudolabel, number)
         confidence, _ = margin(h, pseudolabel)
-        doubt = number.sigma / at_least(number.sigma + confidence, number.tiny)
+        doubt = number.sigma / at_least(number.sigma + confidence, number.tiny) if number.sigma > 0 else number.sigma
         probability = number.floor if doubt < number.floor else doubt
         query = us[t] < probability  # active query
         record[t, column, 0] = decide(p if probabilities else z)
@@ -300,7 +302,7 @@ def play(
         record[t, column, 4] = query
         record[t, column, 5] = -np.log(at_least(p[y], number.tiny)) if probabilities else log_sum - z[y]
         if query:
-            teacher_step(teacher, shape, heard, slopes, h, probabilities, y, number)
+            teacher_step(teacher, shape, heard, taught, h, probabilities, y, number)
         if not number.teacher_decides and (query or number.self_training):
             loss_slope(p, y if query else pseudolabel, number.eta, vector(slopes, shape, top))
             backward(adapted, shape, seen, slopes, number)

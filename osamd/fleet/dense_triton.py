@@ -90,7 +90,7 @@ def rounds(
         pseudolabel = tl.min(tl.where(h == best, c, C - 1), 0)
         confidence = best - tl.max(tl.where(c == pseudolabel, float("-inf"), h), 0)
         doubt = sigma + confidence
-        doubt = sigma / tl.where(doubt < tiny, tiny, doubt)
+        doubt = tl.where(sigma > 0.0, sigma / tl.where(doubt < tiny, tiny, doubt), 0.0)
         probability = tl.where(doubt < floor, floor, doubt)
         query = u < probability.to(tl.float64)
         asked = query.to(tl.float32)

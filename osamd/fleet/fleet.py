@@ -145,8 +145,13 @@ class Fleet:
         return self.net.tensors(rows[self._place[member]].detach().cpu())
 
     def stopped(self, record: Tensor) -> list[Stopped]:
-        """The members whose recorded scores are not finite."""
-        bad = ~torch.isfinite(record).all(2)[:, self._place].cpu()
+        """The members whose recorded scores are not finite: those that decide, and the teacher's where it is heard."""
+        finite = torch.isfinite(record)
+        heard = torch.tensor(
+            [self.numbers[i].sigma > 0.0 or self.numbers[i].self_training for i in self.order], device=record.device
+        )
+        loss = finite[:, :, COLUMNS.index("loss")]
+        bad = ~torch.where(heard, finite.all(2), loss)[:, self._place].cpu()
         return [Stopped(i, int(bad[:, i].int().argmax())) for i in range(len(self)) if bool(bad[:, i].any())]
 
 

@@ -139,7 +139,8 @@ def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
         scores = torch.cat([scores, h[students:]])
         confidence, _ = margin(h, own)
         doubt = rates.sigma / (rates.sigma + confidence).clamp(min=torch.finfo(h.dtype).tiny)
-        probability = torch.maximum(rates.floor, doubt)
+        # With sigma 0 nobody listens to the teacher, whatever has become of it.
+        probability = torch.maximum(rates.floor, torch.where(rates.sigma > 0.0, doubt, 0.0))
         query = u < probability
         label = decide(scores, net.binary)
         return Decision(label, pseudolabel, confidence, probability, query, scores, adapted, tape, (h, heard))

@@ -162,6 +162,18 @@ def test_scores_that_are_not_finite_stop_one_model_and_leave_the_rest(kind):
     torch.testing.assert_close(done.record[:, place], alone.record[:, 0], rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("softmax", [False, True])
+def test_a_teacher_nobody_listens_to_may_do_what_it_likes(softmax):
+    seen = samples((5,), 50)
+    seen = seen._replace(x=seen.x.float())
+    wild = replace(CALM, teacher=TeacherStep(cap=1e30, scale=1e20))
+    some = [Member(dense(softmax=softmax), m, s) for m in ("omd-all", "omd-partial", "osamd") for s in (wild, CALM)]
+    done = play(Fleet(some, (5,), probabilities=softmax), seen)
+    assert {stop.member for stop in done.stopped} <= {4}
+    for column in (0, 4, 5):  # decision, asked, loss; OMD's rows follow OSAMD's
+        assert torch.equal(done.record[:, [2, 4], column], done.record[:, [3, 5], column])
+
+
 def test_a_run_goes_on_from_its_checkpoint_as_if_never_interrupted(tmp_path, monkeypatch):
     monkeypatch.setattr("osamd.fleet.play.SECONDS_A_CHECKPOINT", -1.0)
     seen = samples((1, 9, 9), 60)

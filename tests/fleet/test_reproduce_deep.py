@@ -14,6 +14,7 @@ from osamd.errors import InputError
 from osamd.methods import METHODS
 from osamd.reproduce import deep, networks
 from osamd.reproduce.deep import COLUMNS, Run, differences
+from osamd.reproduce.search import CAP, MARGIN_OF_BUDGET, SPACES, Tried, best_steps
 
 DATA = Path(os.environ.get("OSAMD_DATA_DIR") or Path(__file__).parents[2].parent / "shared" / "data")
 needs_data = pytest.mark.skipif(
@@ -135,3 +136,20 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InputError, match="no CUDA device"):
         deep.experiment("cover-type", ["osamd"], 1, device="cuda", data_dir=DATA)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_tuned_settings_are_what_the_search_chose(name):
+    found = json.loads((Path(__file__).parents[2] / "docs" / "search" / f"{name}.json").read_text())
+    tuned = COLUMNS[name].settings["tuned"]
+    assert best_steps([Tried(**one) for one in found["step_sizes"]], found["budget"]) == (
+        tuned.eta,
+        tuned.teacher.scale,
+        tuned.adaptation.rate,
+    )
+    assert tuned.teacher.cap == pytest.approx(CAP * tuned.teacher.scale)
+    within = [one["sigma"] for one in found["sigmas"] if one["labels"] <= MARGIN_OF_BUDGET * found["budget"]]
+    assert tuned.sigma == max(within) == found["chosen"]["sigma"]
+    assert {key: tuple(value) if isinstance(value, list) else value for key, value in found["space"].items()} == SPACES[
+        name
+    ]._asdict()
