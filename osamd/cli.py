@@ -113,7 +113,13 @@ def reproduce(
 
     Example: osamd reproduce rotating-gaussian --seeds 10 --methods osamd,omd-all
     """
-    chosen = _known(what, methods, settings, rounds)
+    chosen = _known(what, methods)
+    given = {"settings": None if settings == "tuned" else settings, "rounds": rounds, "device": device}
+    _refuse_unused(what, {**given, "data-dir": data_dir}, workers)
+    if what in (*DEEP, "all"):
+        from osamd.reproduce import deep
+
+        deep.require_torch()
     base = out or Path("results") / ("" if what == "all" else what)
     for name in ("rotating-gaussian", *DEEP) if what == "all" else (what,):
         folder = base / name if what == "all" else base
@@ -145,10 +151,7 @@ def _deep_column(
     data_dir: Path | None,
     out: Path,
 ) -> None:
-    from osamd.reproduce import deep
-
-    deep.require_torch()
-    from osamd.reproduce import deep_report
+    from osamd.reproduce import deep, deep_report
 
     checkpoint = out / ".checkpoint"
     with _files(out, "results.json", deep.COLUMNS[name].figure) as deliver:
@@ -240,17 +243,29 @@ def bench(
         deliver(report.report(content))
 
 
-def _known(what: str, methods: list[str] | None, settings: str, rounds: int | None) -> list[str]:
+def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None) -> None:
+    """Refuse options that would do nothing; `real_data` are those for streams of real data, None where not given."""
+    from osamd.errors import InputError, nearest
+
+    settings = real_data["settings"]
+    if settings not in (None, "tuned", "paper"):
+        raise InputError(f"`--settings {settings}`: no such settings. {nearest(settings, ('tuned', 'paper'))}")
+    for option, value in real_data.items():
+        if value is not None and what not in (*DEEP, "all"):
+            raise InputError(f"`reproduce {what} --{option} {value}`: only streams of real data take this option.")
+    if workers is not None and what in DEEP:
+        raise InputError(
+            f"`reproduce {what} --workers {workers}`: networks are not spread over processes; leave it out."
+        )
+
+
+def _known(what: str, methods: list[str] | None) -> list[str]:
     """The methods to run, in the paper's order."""
     from osamd.errors import InputError, nearest
     from osamd.methods import METHODS
 
     if what not in REPRODUCTIONS:
         raise InputError(f"`reproduce {what}`: no such reproduction. {nearest(what, REPRODUCTIONS)}")
-    if settings not in ("tuned", "paper"):
-        raise InputError(f"`--settings {settings}`: no such settings. {nearest(settings, ('tuned', 'paper'))}")
-    if rounds is not None and what not in (*DEEP, "all"):
-        raise InputError(f"`reproduce {what} --rounds {rounds}`: only streams of real data are played in part.")
     if methods is None:
         return list(METHODS)
     names = [name.strip() for part in methods for name in part.split(",") if name.strip()]
@@ -401,7 +416,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     if code == 130:  # typer's own code for Ctrl-C, which it says nothing about
-        print("osamd: interrupted; nothing was written.", file=sys.stderr)
+        print("osamd: interrupted; no results were written.", file=sys.stderr)
     return int(code)
 
 

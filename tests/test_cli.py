@@ -185,7 +185,7 @@ def test_an_interrupted_command_says_so_and_leaves_nothing(tmp_path, capsys, mon
 
     monkeypatch.setattr(rotating_gaussian, "experiment", interrupted)
     assert run(*QUICK, "--out", str(tmp_path / "new" / "deep")) == 130
-    assert refusal(capsys) == "osamd: interrupted; nothing was written.\n"
+    assert refusal(capsys) == "osamd: interrupted; no results were written.\n"
     assert os.listdir(tmp_path) == []
 
 

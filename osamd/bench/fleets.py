@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from osamd.bench.eager import Eager
+from osamd.fleet.devices import device_named, peak_memory_mib
 from osamd.fleet.engines import engine
 from osamd.fleet.fleet import Fleet, Member, Samples
 from osamd.methods import METHODS, Settings
@@ -80,13 +80,16 @@ def measure(case: Case, device: torch.device, seconds: float = SECONDS) -> Measu
             torch.cuda.synchronize(device)
 
     alone = _speed(one_by_one, rounds, seconds) / SEEDS
-    if device.type == "cuda":
-        memory = torch.cuda.max_memory_allocated(device) / 2**20
-    else:
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     models = len(members)
     return Measured(
-        case.title, name, together, alone, 1e6 / together / models, 1e6 / alone / models, together / alone, memory
+        case.title,
+        name,
+        together,
+        alone,
+        1e6 / together / models,
+        1e6 / alone / models,
+        together / alone,
+        peak_memory_mib(device),
     )
 
 
@@ -109,7 +112,7 @@ def _speed(advance: Callable[[int, int], None], rounds: int, seconds: float) -> 
 
 def report(device: str) -> Report:
     """Both networks on a device."""
-    on = torch.device(device)
+    on = device_named(device, f"--device {device}")
     measured = [measure(case, on) for case in CASES]
     name = torch.cuda.get_device_name(on) if on.type == "cuda" else f"{platform.processor() or platform.machine()} CPU"
     content: dict[str, Any] = {"device": name, "models": len(METHODS) * SEEDS, "rows": [m._asdict() for m in measured]}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from osamd.fleet.dense import probabilities_of, through_softmax
+from osamd.fleet.dense import ends_in_softmax, plain_layers, probabilities_of, through_softmax
 from osamd.fleet.net import Net
 
 
@@ -27,25 +27,23 @@ class Parts(NamedTuple):
 
 def parts_of(module: nn.Module) -> Parts | None:
     """The layers of (Conv2d, ReLU) once or more, BatchNorm2d or none, Flatten, Linear, Softmax or none; else None."""
-    if not isinstance(module, nn.Sequential):
+    rest = plain_layers(module)
+    if rest is None:
         return None
-    rest = [(name, part) for name, part in module.named_children() if not isinstance(part, nn.Dropout | nn.Dropout2d)]
     convolutions: list[str] = []
-    while len(rest) > 1 and isinstance(rest[0][1], nn.Conv2d) and isinstance(rest[1][1], nn.ReLU):
+    while len(rest) > 1 and type(rest[0][1]) is nn.Conv2d and type(rest[1][1]) is nn.ReLU:
         if not _plain(rest[0][1]):
             return None
         convolutions.append(rest[0][0])
         rest = rest[2:]
     norm = None
-    if rest and isinstance(rest[0][1], nn.BatchNorm2d) and rest[0][1].affine and rest[0][1].track_running_stats:
+    if rest and type(rest[0][1]) is nn.BatchNorm2d and rest[0][1].affine and rest[0][1].track_running_stats:
         norm = rest.pop(0)[0]
-    softmax = bool(rest) and isinstance(rest[-1][1], nn.Softmax)
-    if softmax:
-        rest.pop()
-    if not convolutions or len(rest) != 2 or not isinstance(rest[0][1], nn.Flatten):
+    softmax = ends_in_softmax(rest)
+    if not convolutions or len(rest) != 2 or type(rest[0][1]) is not nn.Flatten:
         return None
     name, last = rest[1]
-    fits = isinstance(last, nn.Linear) and last.bias is not None and last.out_features > 1
+    fits = type(last) is nn.Linear and last.bias is not None
     return Parts(convolutions, norm, name, softmax) if fits else None
 
 
@@ -71,28 +69,29 @@ class Patches:
         self.height, self.width = height, width
         self.out_height = (height + 2 * self.padding - self.kernel) // self.stride + 1
         self.out_width = (width + 2 * self.padding - self.kernel) // self.stride + 1
-        pixels = height * width
-        numbers = torch.arange(pixels, dtype=torch.float64).add(1.0).reshape(1, 1, height, width)
-        unfolded = functional.unfold(numbers, self.kernel, padding=self.padding, stride=self.stride)[0].long() - 1
-        self._taken = torch.where(unfolded < 0, pixels, unfolded).flatten()
-        """For every (tap, place) its pixel, and the number of pixels where it lies in the padding."""
-        users = [torch.nonzero(self._taken == pixel).flatten() for pixel in range(pixels)]
-        most = max(len(some) for some in users)
-        nowhere = len(self._taken)
-        self._given = torch.full((pixels, most), nowhere)
-        """For every pixel its (tap, place)s, filled up with one beyond the last."""
-        for pixel, some in enumerate(users):
-            self._given[pixel, : len(some)] = some
-        self._given = self._given.flatten()
+        self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
-    def to(self, device: torch.device) -> None:
-        self._taken, self._given = self._taken.to(device), self._given.to(device)
+    def tables(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """For every (tap, place) its pixel, and for every pixel its (tap, place)s, filled up with one beyond the last.
+
+        A (tap, place) in the padding has the number of pixels in place of one.
+        """
+        if device not in self._tables:
+            pixels = self.height * self.width
+            numbers = torch.arange(pixels, dtype=torch.float64).add(1.0).reshape(1, 1, self.height, self.width)
+            unfolded = functional.unfold(numbers, self.kernel, padding=self.padding, stride=self.stride)[0].long() - 1
+            taken = torch.where(unfolded < 0, pixels, unfolded).flatten()
+            counts = torch.bincount(taken, minlength=pixels + 1)[:pixels]
+            given = torch.full((pixels, int(counts.max())), len(taken))
+            given[torch.arange(given.shape[1]) < counts[:, None]] = taken.argsort(stable=True)[: int(counts.sum())]
+            self._tables[device] = taken.to(device), given.flatten().to(device)
+        return self._tables[device]
 
     def take(self, image: Tensor) -> Tensor:
         models, channels, _ = image.shape
         if image.is_cuda:
             padded = functional.pad(image, (0, 1))
-            return padded.index_select(2, self._taken).view(models, channels * self.kernel**2, -1)
+            return padded.index_select(2, self.tables(image.device)[0]).view(models, channels * self.kernel**2, -1)
         shaped = image.view(models, channels, self.height, self.width)
         return functional.unfold(shaped, self.kernel, padding=self.padding, stride=self.stride)
 
@@ -102,7 +101,8 @@ class Patches:
         channels = rows // self.kernel**2
         if patches.is_cuda:
             padded = functional.pad(patches.view(models, channels, -1), (0, 1))
-            return padded.index_select(2, self._given).view(models, channels, self.height * self.width, -1).sum(3)
+            given = self.tables(patches.device)[1]
+            return padded.index_select(2, given).view(models, channels, self.height * self.width, -1).sum(3)
         size = (self.height, self.width)
         return functional.fold(patches, size, self.kernel, padding=self.padding, stride=self.stride).flatten(2)
 
@@ -128,7 +128,6 @@ class ConvNet(Net):
         for name in parts.convolutions:
             self.patches.append(Patches(getattr(module, name), height, width))
             height, width = self.patches[-1].out_height, self.patches[-1].out_width
-        self._device = torch.device("cpu")
         self._eps = getattr(module, parts.norm).eps if parts.norm else 0.0
 
     def _norm(self, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,10 +139,6 @@ class ConvNet(Net):
         return factor[:, :, None], shift[:, :, None], deviation[:, :, None]
 
     def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tape]:
-        if w.device != self._device:
-            self._device = w.device
-            for some in self.patches:
-                some.to(w.device)
         image = x.flatten(2)
         taken, outputs = [], []
         for name, patches in zip(self.parts.convolutions, self.patches, strict=True):

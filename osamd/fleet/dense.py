@@ -22,21 +22,40 @@ def layers_of(module: nn.Module) -> tuple[list[str], bool] | None:
     >>> layers_of(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2), nn.Softmax(1)))
     (['0', '3'], True)
     """
-    if not isinstance(module, nn.Sequential):
+    kinds = plain_layers(module)
+    if kinds is None:
         return None
-    kinds = [(name, part) for name, part in module.named_children() if not isinstance(part, nn.Dropout | nn.Flatten)]
-    softmax = bool(kinds) and isinstance(kinds[-1][1], nn.Softmax)
-    if softmax:
-        kinds.pop()
+    if kinds and type(kinds[0][1]) is nn.Flatten:
+        kinds.pop(0)
+    softmax = ends_in_softmax(kinds)
     linear, between = kinds[::2], kinds[1::2]
     fits = (
         len(kinds) % 2 == 1
-        and all(isinstance(part, nn.Linear) and part.bias is not None for _, part in linear)
-        and all(isinstance(part, nn.ReLU) for _, part in between)
-        and isinstance(linear[-1][1], nn.Linear)
-        and linear[-1][1].out_features > 1
+        and all(type(part) is nn.Linear and part.bias is not None for _, part in linear)
+        and all(type(part) is nn.ReLU for _, part in between)
     )
     return ([name for name, _ in linear], softmax) if fits else None
+
+
+def plain_layers(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
+    """The layers of a Sequential without its dropout; None if it does more than to call each of them once in turn."""
+    if type(module) is not nn.Sequential:
+        return None
+    parts = list(module._modules.items())
+    hooks = [part for part in (module, *module) if part._forward_hooks or part._forward_pre_hooks]
+    shared = len({id(part) for _, part in parts}) < len(parts)
+    tied = len(list(module.named_parameters())) < len(list(module.named_parameters(remove_duplicate=False)))
+    if hooks or shared or tied or not all(parameter.requires_grad for parameter in module.parameters()):
+        return None
+    return [(name, part) for name, part in parts if part is not None and type(part) not in (nn.Dropout, nn.Dropout2d)]
+
+
+def ends_in_softmax(layers: list[tuple[str, nn.Module]]) -> bool:
+    """Whether a softmax over the classes is the last layer, which is then taken off the list."""
+    if not layers or type(layers[-1][1]) is not nn.Softmax or layers[-1][1].dim not in (1, -1):
+        return False
+    layers.pop()
+    return True
 
 
 class DenseNet(Net):

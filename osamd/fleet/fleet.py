@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from osamd import algorithm
-from osamd.errors import InputError
+from osamd.errors import InputError, lookup
 from osamd.fleet import conv_cuda
 from osamd.fleet.conv import ConvNet, parts_of
 from osamd.fleet.conv_cuda import TritonConvNet
 from osamd.fleet.dense import DenseNet, layers_of
-from osamd.fleet.net import ModuleNet, Net, stack
+from osamd.fleet.net import ModuleNet, Net, outputs_of, stack
 from osamd.fleet.reading import pointing
 from osamd.fleet.round import State, bind, plan, stack_rates
 from osamd.ledger import Ledger
@@ -60,15 +62,46 @@ class Stopped(NamedTuple):
     round: int
 
 
-def net_of(module: nn.Module, sample: tuple[int, ...], probabilities: bool = False) -> Net:
-    """The fast path for the module if there is one, else any module's; `sample` is the shape of one x."""
+def net_of(module: nn.Module, example: Tensor, probabilities: bool = False) -> Net:
+    """The fast path for the module if there is one, else any module's; `example` is a batch of one sample.
+
+    The module must be in evaluation mode. A fast path counts only if it gives the module's own scores for the example.
+    """
+    try:
+        with torch.no_grad():
+            scores = outputs_of(module(example))
+    except InputError:
+        raise
+    except Exception as error:  # whatever a user's forward raises
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"`module`: it does not take a batch of one sample, of shape {tuple(example.shape)} ({why}); give samples"
+            " without a batch axis, of the kind it was trained on."
+        ) from error
+    fast = _fast(module, tuple(example.shape[1:]), probabilities) if len(scores) > 1 else None
+    if fast is not None and example.is_floating_point():
+        row = fast.row(module, example.dtype)[None].to(example.device)
+        with torch.no_grad():
+            close = torch.allclose(
+                fast.forward(row, example)[0][0], scores, rtol=1e-3, atol=1e-3 * float(scores.abs().max())
+            )
+        if close:
+            return fast
+    return ModuleNet(module, probabilities, binary=len(scores) == 1)
+
+
+def _fast(module: nn.Module, sample: tuple[int, ...], probabilities: bool) -> Net | None:
     dense, parts = layers_of(module), parts_of(module)
-    if dense is not None and dense[1] == probabilities:
+    if (
+        dense is not None
+        and dense[1] == probabilities
+        and math.prod(sample) == getattr(module, dense[0][0]).in_features
+    ):
         return DenseNet(module, *dense)
     if parts is not None and parts.softmax == probabilities and len(sample) == 3:
         made = TritonConvNet if conv_cuda.supports(module, sample) else ConvNet
         return made(module, parts, sample)
-    return ModuleNet(module, probabilities)
+    return None
 
 
 class Fleet:
@@ -85,13 +118,14 @@ class Fleet:
         *,
         net: Net | None = None,
         probabilities: bool = False,
+        example: Tensor | None = None,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
         if not members:
             raise InputError("`Fleet(members=[])`: give at least one member.")
         self.members = list(members)
-        self.net = net or net_of(members[0].module, sample, probabilities)
+        self.net = net or net_of(*_example(members[0].module, sample), probabilities)
         self.device, self.dtype, self.sample = torch.device(device), dtype, sample
         self.loss = _loss_of(members)
         self.numbers = [_numbers(member) for member in members]
@@ -105,6 +139,9 @@ class Fleet:
         self.stream = torch.tensor([members[i].stream for i in self.order], device=self.device)
         self.seed = torch.tensor([members[i].seed for i in self.order], device=self.device)
         self._place = torch.tensor(np.argsort(self.order))
+        with torch.no_grad():
+            tried = torch.zeros(1, *sample).to(rows) if example is None else example
+            self.classes = self.net.forward(rows[:1], tried)[0].shape[1]
 
     def __len__(self) -> int:
         return len(self.members)
@@ -155,8 +192,16 @@ class Fleet:
         return [Stopped(i, int(bad[:, i].int().argmax())) for i in range(len(self)) if bool(bad[:, i].any())]
 
 
+def _example(module: nn.Module, sample: tuple[int, ...]) -> tuple[nn.Module, Tensor]:
+    """A copy of the module in evaluation mode, and a batch of one sample to try it on."""
+    kind = next((parameter.dtype for parameter in module.parameters()), torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    return copy.deepcopy(module).cpu().eval(), torch.randn(1, *sample, generator=generator, dtype=kind)
+
+
 def _numbers(member: Member) -> algorithm.Rates:
-    method = METHODS[member.method] if isinstance(member.method, str) else member.method
+    named = member.method
+    method = lookup("Member", "method", named, METHODS) if isinstance(named, str) else named
     if method.self_training and member.settings.adaptation is None:
         raise InputError(
             "`Settings(adaptation=None)`: a network has no exact implicit step; give InnerLoops(number=10, rate=0.1)."

@@ -1,13 +1,14 @@
 """What a fleet needs of a network: the scores of many models at once, and the way back.
 
-The parameters of a model are one row: those that learn, in the order of `module.parameters()`, then its frozen buffers
-(BatchNorm's statistics). A fleet is a matrix of such rows, so a prefix of it is a slice and a step is one operation.
+The parameters of a model are one row: those that learn, in the order of `module.parameters()`, then what is frozen:
+parameters that require no gradient, and buffers such as BatchNorm's statistics. A fleet is a matrix of such rows, so a
+prefix of it is a slice and a step is one operation.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,12 +18,34 @@ from osamd.errors import InputError
 
 
 class Place(NamedTuple):
-    """Where a tensor of the module lies in a row."""
+    """Where a tensor of the module lies in a row, and all its names: more than one where weights are tied."""
 
     name: str
     first: int
     last: int
     shape: torch.Size
+    names: tuple[str, ...]
+
+
+def named_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Every parameter and floating-point buffer under each of its names."""
+    buffers = {n: b for n, b in module.named_buffers(remove_duplicate=False) if b.is_floating_point()}
+    return dict(module.named_parameters(remove_duplicate=False)) | buffers
+
+
+def places_of(module: nn.Module) -> tuple[list[Place], int]:
+    """Where each tensor lies in a row, the learning ones first, and how many columns learn."""
+    by_tensor: dict[int, list[str]] = {}
+    for name, tensor in named_tensors(module).items():
+        by_tensor.setdefault(id(tensor), []).append(name)
+    tensors = {id(tensor): tensor for tensor in named_tensors(module).values()}
+    order = sorted(tensors, key=lambda key: not tensors[key].requires_grad)  # stable: as the module has them
+    places, first = [], 0
+    for key in order:
+        tensor, names = tensors[key], tuple(by_tensor[key])
+        places.append(Place(names[0], first, first + tensor.numel(), tensor.shape, names))
+        first += tensor.numel()
+    return places, sum(tensor.numel() for tensor in tensors.values() if tensor.requires_grad)
 
 
 class Net(ABC):
@@ -31,18 +54,13 @@ class Net(ABC):
     `size` is the length of a row and `trained` how many of its first columns learn.
     """
 
-    def __init__(self, module: nn.Module, probabilities: bool) -> None:
+    def __init__(self, module: nn.Module, probabilities: bool, binary: bool = False) -> None:
         self.module = module
         self.probabilities = probabilities
-        named = [*module.named_parameters(), *((n, b) for n, b in module.named_buffers() if b.is_floating_point())]
-        self.places: list[Place] = []
-        first = 0
-        for name, tensor in named:
-            self.places.append(Place(name, first, first + tensor.numel(), tensor.shape))
-            first += tensor.numel()
-        self.size = first
-        self.trained = sum(p.numel() for p in module.parameters())
-        self.binary = False
+        self.binary = binary
+        self.places, self.trained = places_of(module)
+        self.size = self.places[-1].last if self.places else 0
+        self._by_name = {place.name: place for place in self.places}
 
     @abstractmethod
     def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Any]:
@@ -69,39 +87,48 @@ class Net(ABC):
 
     def row(self, module: nn.Module, dtype: torch.dtype) -> Tensor:
         """The parameters and buffers of a module of this kind, as one row."""
-        state = module.state_dict()
-        return torch.cat([state[place.name].detach().reshape(-1).to("cpu", dtype) for place in self.places])
+        tensors = named_tensors(module)
+        shapes = {place.name: place.shape for place in self.places}
+        if {name: tensors[name].shape for name in shapes if name in tensors} != shapes:
+            raise InputError("`Fleet(members=...)`: the modules differ in their layers; all must be of one kind.")
+        return torch.cat([tensors[place.name].detach().reshape(-1).to("cpu", dtype) for place in self.places])
 
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
-        """A row as tensors by name."""
-        return {p.name: row[p.first : p.last].reshape(p.shape) for p in self.places}
+        """A row as tensors, each under all its names."""
+        return {name: row[p.first : p.last].reshape(p.shape) for p in self.places for name in p.names}
 
     def parameter(self, w: Tensor, name: str) -> Tensor:
         """A tensor of every model, (models x its shape), as a view of the rows."""
-        place = next(p for p in self.places if p.name == name)
+        place = self._by_name[name]
         return w[:, place.first : place.last].view(len(w), *place.shape)
 
     def penalty(self, l2: float, free_bias: bool) -> Tensor:
-        """The L2 coefficient of every trained column: `l2`, and 0 for biases (tensors of one axis) where free."""
-        return torch.cat(
-            [
-                torch.full((p.last - p.first,), 0.0 if free_bias and len(p.shape) < 2 else l2, dtype=torch.float64)
-                for p in self.places
-                if p.first < self.trained
-            ]
-        )
+        """The L2 coefficient of every trained column: `l2`, and 0 for biases and norms (of one axis) where free."""
+        coefficients = [
+            torch.full((p.last - p.first,), 0.0 if free_bias and len(p.shape) < 2 else l2, dtype=torch.float64)
+            for p in self.places
+            if p.first < self.trained
+        ]
+        return torch.cat(coefficients) if coefficients else torch.zeros(0, dtype=torch.float64)
 
 
 class ModuleNet(Net):
     """Any module whose forward is functional, by torch.func: vmap over the models, vjp for the way back.
 
-    `dropout` keeps dropout active while online (drawing from torch's own generator; each model its own mask), and
+    One model goes without vmap, so that modules vmap does not know (recurrent ones, branches on the data) work alone.
+    `dropout` keeps the module's Dropout layers active while online, drawing from torch's own generator, and
     `batch_norm="sample"` normalises by the sample's own statistics; by default dropout is off and BatchNorm uses the
-    statistics it was trained with.
+    statistics it was trained with. The module is changed accordingly: give a copy.
     """
 
     def __init__(
-        self, module: nn.Module, probabilities: bool = False, *, dropout: bool = False, batch_norm: str = "evaluation"
+        self,
+        module: nn.Module,
+        probabilities: bool = False,
+        *,
+        binary: bool = False,
+        dropout: bool = False,
+        batch_norm: str = "evaluation",
     ) -> None:
         if batch_norm not in ("evaluation", "sample"):
             raise InputError(f"`batch_norm={batch_norm!r}`: give 'evaluation' or 'sample'.")
@@ -112,30 +139,31 @@ class ModuleNet(Net):
             part.training = (is_norm and batch_norm == "sample") or (is_drop and dropout)
         if batch_norm == "sample":
             torch.func.replace_all_batch_norm_modules_(module)
-        super().__init__(module, probabilities)
+        super().__init__(module, probabilities, binary)
 
     def _scores(self, learns: Tensor, frozen: Tensor, x: Tensor) -> Tensor:
-        tensors = {
-            p.name: (learns[p.first : p.last] if p.first < self.trained else frozen[p.first - self.trained :])
-            for p in self.places
-        }
-        shaped = {p.name: tensors[p.name][: p.last - p.first].reshape(p.shape) for p in self.places}
-        out: Tensor = torch.func.functional_call(self.module, shaped, (x[None],))[0]
-        if out.ndim != 1:
-            raise InputError(
-                f"`module`: one sample gave outputs of shape {tuple(out.shape)}; it must give a vector of class scores,"
-                " or one score."
-            )
-        if len(out) > 1:
+        tensors = {}
+        for place in self.places:
+            part, shift = (learns, 0) if place.first < self.trained else (frozen, self.trained)
+            tensors[place.name] = part[place.first - shift : place.last - shift].reshape(place.shape)
+        out = outputs_of(torch.func.functional_call(self.module, tensors, (x[None],)))
+        if not self.binary:
             return out
-        self.binary = True
         return torch.cat([1.0 - out, out]) if self.probabilities else torch.cat([-0.5 * out, 0.5 * out])
 
     def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Any]:
         learns, frozen = w[:, : self.trained], w[:, self.trained :]
-        scores = torch.func.vmap(self._scores, randomness="different" if self._drops else "error")
-        result: tuple[Tensor, Any] = torch.func.vjp(lambda learns: scores(learns, frozen, x), learns)  # type: ignore[assignment]
-        return result
+
+        def scores(learns: Tensor) -> Tensor:
+            if len(w) == 1:
+                return self._scores(learns[0], frozen[0], x[0])[None]
+            randomness = "different" if self._drops else "error"
+            many: Tensor = torch.func.vmap(self._scores, randomness=randomness)(learns, frozen, x)
+            return many
+
+        with torch.enable_grad():  # without it some modules take shortcuts that have no way back
+            result: tuple[Tensor, Any] = torch.func.vjp(scores, learns)  # type: ignore[assignment]
+        return result[0].detach(), result[1]
 
     def backward(self, w: Tensor, tape: Any, q: Tensor) -> Any:
         return tape(q)[0]
@@ -144,11 +172,20 @@ class ModuleNet(Net):
         w[:, : self.trained] -= gradient
 
 
+def outputs_of(out: Any) -> Tensor:
+    """What the module gives for a batch of one sample, as a vector: one score a class, or one score."""
+    if not isinstance(out, Tensor):
+        raise InputError(
+            f"`module`: its output is a {type(out).__name__}; it must be one tensor, of class scores for each sample."
+        )
+    if out.ndim not in (1, 2) or out.shape[0] != 1 or out.numel() == 0:
+        raise InputError(
+            f"`module`: a batch of one sample gave outputs of shape {tuple(out.shape)}; it must be (1, classes), or"
+            " (1, 1) for the one score of two classes."
+        )
+    return out.reshape(-1)
+
+
 def stack(net: Net, modules: Sequence[nn.Module], dtype: torch.dtype) -> Tensor:
     """The rows of several modules of one kind."""
     return torch.stack([net.row(module, dtype) for module in modules])
-
-
-def load(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put the tensors of a row into a module."""
-    module.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()}, strict=False)

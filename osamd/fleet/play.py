@@ -27,8 +27,10 @@ class Played(NamedTuple):
     record: Tensor
     stopped: list[Stopped]
     engine: str
+    rounds: int
+    """Played now; fewer than recorded where a checkpoint had the rest."""
     seconds: float
-    """Of stepping: without set-up, compilation or checkpoints."""
+    """Of stepping them: without set-up, compilation or checkpoints."""
 
 
 def play(
@@ -44,11 +46,11 @@ def play(
     `checkpoint` is a folder that is written every half minute; what follows from it is the same as from an
     uninterrupted run. `progress` is told the rounds done.
     """
+    samples = checked(fleet, samples).to(fleet.device)
     rounds = samples.y.shape[1]
-    samples = samples.to(fleet.device)
     record = fleet.record(rounds)
     kept = None if checkpoint is None else Checkpoint(checkpoint, identity, fleet, rounds)
-    t = 0 if kept is None else kept.restore(fleet, record)
+    t = begun = 0 if kept is None else kept.restore(fleet, record)
     name, advance = engine(fleet, samples, record)
     told = progress or (lambda done: None)
     seconds, chunk, saved = 0.0, 1, time.monotonic()
@@ -66,7 +68,29 @@ def play(
         if kept is not None and time.monotonic() - saved > SECONDS_A_CHECKPOINT and t < rounds:
             kept.save(fleet, record, t)
             saved = time.monotonic()
-    return Played(record.cpu(), fleet.stopped(record), name, seconds)
+    return Played(record.cpu(), fleet.stopped(record), name, rounds - begun, seconds)
+
+
+def checked(fleet: Fleet, samples: Samples) -> Samples:
+    """The samples in the fleet's type, if they fit it: engines read them without looking."""
+    x, y, u = samples
+    rounds = y.shape[1] if y.ndim == 2 else 0
+    classes = fleet.classes
+    rules = (
+        (x.ndim >= 2 and x.shape[1:] == (rounds, *fleet.sample), f"x must be (streams, {rounds}, {fleet.sample})"),
+        (y.ndim == 2 and len(y) == len(x), "y must be (streams, rounds)"),
+        (u.ndim == 2 and u.shape[1] == rounds, f"u must be (seeds, {rounds})"),
+        (all(0 <= m.stream < len(x) for m in fleet.members), f"a member's stream is not one of the {len(x)}"),
+        (all(0 <= m.seed < len(u) for m in fleet.members), f"a member's seed is not one of the {len(u)}"),
+        (
+            rounds > 0 and bool(((y >= 0) & (y < classes)).all()),
+            f"labels must be class indices from 0 to {classes - 1}",
+        ),
+    )
+    for holds, rule in rules:
+        if not holds:
+            raise InputError(f"`play(samples=...)`: {rule}.")
+    return Samples(x.to(fleet.dtype), y, u.double())
 
 
 class Checkpoint:
@@ -84,7 +108,9 @@ class Checkpoint:
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            rows = self._rows("r+" if (self.folder / "record.bin").exists() and self._written else "w+")
+            if not self._written:  # a state of another run must not speak for this record
+                (self.folder / "state.safetensors").unlink(missing_ok=True)
+            rows = self._rows("r+" if self._written else "w+")
             rows[self._written : t] = record[self._written : t].cpu().numpy()
             rows.flush()
             self._written = t
@@ -121,10 +147,3 @@ class Checkpoint:
 
     def _rows(self, mode: Literal["r", "r+", "w+"]) -> np.memmap[Any, Any]:
         return np.memmap(self.folder / "record.bin", dtype=self.dtype, mode=mode, shape=self.shape)
-
-    @staticmethod
-    def remove(folder: Path) -> None:
-        """Delete a checkpoint whose run is over."""
-        for name in ("state.safetensors", "state.partial", "record.bin"):
-            (folder / name).unlink(missing_ok=True)
-        folder.rmdir()

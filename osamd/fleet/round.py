@@ -131,11 +131,11 @@ def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
         return w
 
     def observe(state: State, x: Tensor, u: Tensor) -> Decision:
-        h, heard = net.forward(state.teacher, x)
+        h, way_back = net.forward(state.teacher, x)
         pseudolabel = decide(h, net.binary)
         own = pointing(pseudolabel, h)
         adapted = inner_gradient_loops(state.student[:students], x, own)
-        scores, tape = net.forward(adapted, x[:students])
+        scores, tape = net.forward(adapted, x[:students]) if students else (h[:0], None)
         scores = torch.cat([scores, h[students:]])
         confidence, _ = margin(h, own)
         doubt = rates.sigma / (rates.sigma + confidence).clamp(min=torch.finfo(h.dtype).tiny)
@@ -143,7 +143,7 @@ def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
         probability = torch.maximum(rates.floor, torch.where(rates.sigma > 0.0, doubt, 0.0))
         query = u < probability
         label = decide(scores, net.binary)
-        return Decision(label, pseudolabel, confidence, probability, query, scores, adapted, tape, (h, heard))
+        return Decision(label, pseudolabel, confidence, probability, query, scores, adapted, tape, (h, way_back))
 
     def learn(state: State, x: Tensor, decision: Decision, y: Tensor) -> None:
         """Teachers and students learn from the labels y, UNLABELLED where there is none."""

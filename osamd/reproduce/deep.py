@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -175,6 +176,8 @@ class Outcome(NamedTuple):
     device: str
     engine: str
     rounds_per_second: float
+    peak_memory_mib: float
+    """Of the GPU where one was used, else of the process."""
 
 
 class Told(NamedTuple):
@@ -195,12 +198,7 @@ def require_torch() -> None:
 
 def forget(checkpoint: Path) -> None:
     """Delete the checkpoints of a run that is over."""
-    from osamd.fleet.play import Checkpoint
-
-    for folder in checkpoint.glob("*") if checkpoint.exists() else ():
-        Checkpoint.remove(folder)
-    if checkpoint.exists():
-        checkpoint.rmdir()
+    shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def silent() -> Told:
@@ -213,10 +211,8 @@ def load_samples(stream: RealStream, seeds: Sequence[int], rounds: int) -> Sampl
 
     from osamd.fleet.fleet import Samples
 
-    own = stream.name == "rotating-mnist"
-    blocks = [
-        stream.take(seed, stream.source_size, stream.source_size + rounds) for seed in (seeds if own else seeds[:1])
-    ]
+    drawn = seeds if stream.drawn_by_seed else seeds[:1]
+    blocks = [stream.take(seed, stream.source_size, stream.source_size + rounds) for seed in drawn]
     x = torch.stack([torch.from_numpy(x).float() for x, _ in blocks])
     y = torch.stack([torch.from_numpy(y) for _, y in blocks])
     u = torch.stack([torch.from_numpy(query_generator(seed).random(stream.rounds)[:rounds]) for seed in seeds])
@@ -250,6 +246,16 @@ def pretrain(
     ]
 
 
+class Phase(NamedTuple):
+    """What one fleet of an experiment brought: runs by (method, seed), a sentence for each that stopped, its speed."""
+
+    runs: dict[tuple[str, int], Run]
+    stopped: list[str]
+    engine: str
+    rounds: int
+    seconds: float
+
+
 def experiment(
     name: str,
     methods: Sequence[str],
@@ -269,14 +275,11 @@ def experiment(
     """
     import torch
 
-    from osamd.fleet.fleet import Fleet, Member
-    from osamd.fleet.play import play
+    from osamd.fleet.devices import device_named, peak_memory_mib
 
     column = COLUMNS[name]
     chosen = lookup("experiment", "settings", which, column.settings)
-    on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if on.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"`--device {device}`: torch sees no CUDA device here; use --device cpu.")
+    on = device_named(device or ("cuda" if torch.cuda.is_available() else "cpu"), f"--device {device}")
     told = told or silent()
     stream = column.stream(data_dir)
     rounds = stream.rounds if rounds is None else min(rounds, stream.rounds)
@@ -286,65 +289,89 @@ def experiment(
     samples = load_samples(stream, numbers, rounds)
     told.done(1)
     uniform = any(METHODS[m].query == "uniform" for m in methods)
-    phases = [["paa"], [m for m in methods if m != "paa"]] if uniform else [list(methods)]
-    runs: dict[str, list[Run | None]] = {}
-    rates: list[float] = [0.0] * seeds
+    rates: dict[int, float] = {}
+    runs: dict[tuple[str, int], Run] = {}
     stopped: list[str] = []
-    seconds, engine = 0.0, ""
+    seconds, played, engine = 0.0, 0, ""
+    phases = [["paa"], [m for m in methods if m != "paa"]] if uniform else [list(methods)]
     for number, phase in enumerate(phases):
-        members = [
-            Member(modules[s], m, settings_of(chosen, m, rates[s]), s if len(samples.x) > 1 else 0, s)
-            for m in phase
-            for s in numbers
+        wanted = [(m, s) for m in phase for s in numbers]
+        tasks = [(m, s) for m, s in wanted if METHODS[m].query != "uniform" or s in rates]
+        stopped += [
+            f"{METHODS[m].title}, seed {s}: not run, for PAA, which gives its label rate, stopped."
+            for m, s in wanted
+            if (m, s) not in tasks
         ]
-        fleet = Fleet(members, stream.shape, device=on, probabilities=column.probabilities)
-        told.start(f"{column.title}: {len(members)} models", rounds)
+        about = [column.name, described(chosen), stream.facts, tasks, rates, rounds, on.type]
         folder = None if checkpoint is None else checkpoint / f"{name}-{number}"
-        identity = _identity(column, which, stream.facts, phase, seeds, rates, modules)
-        played = play(fleet, samples, checkpoint=folder, identity=identity, progress=told.done)
-        seconds, engine = seconds + played.seconds, played.engine
-        out = {stop.member: stop.round for stop in played.stopped}
-        for i, member in enumerate(members):
-            method, seed = phase[i // seeds], i % seeds
-            if i in out:
-                stopped.append(f"{METHODS[method].title}, seed {seed}: its scores were not finite in round {out[i]}.")
-                runs.setdefault(method, []).append(None)
-                continue
+        done = _play(
+            column, stream, chosen, tasks, rates, modules, samples, on, told, folder, _identity(about, modules)
+        )
+        runs |= done.runs
+        stopped += done.stopped
+        seconds, played, engine = seconds + done.seconds, played + done.rounds, done.engine
+        rates |= {s: run.labels for (m, s), run in done.runs.items() if m == "paa"}
+    machine = torch.cuda.get_device_name(on) if on.type == "cuda" else "CPU"
+    speed = played / len(phases) / max(seconds, 1e-9)
+    kept = {m: [runs.get((m, s)) for s in numbers] for m in methods}
+    return Outcome(column, which, rounds, stream.facts, kept, stopped, machine, engine, speed, peak_memory_mib(on))
+
+
+def _play(
+    column: Column,
+    stream: RealStream,
+    chosen: Settings,
+    tasks: Sequence[tuple[str, int]],
+    rates: Mapping[int, float],
+    modules: Sequence[nn.Module],
+    samples: Samples,
+    device: torch.device,
+    told: Told,
+    checkpoint: Path | None,
+    identity: str,
+) -> Phase:
+    """One fleet: a member for every (method, seed) of `tasks`."""
+    from osamd.fleet.fleet import Fleet, Member
+    from osamd.fleet.play import play
+
+    members = [
+        Member(modules[s], m, settings_of(chosen, m, rates.get(s)), s if stream.drawn_by_seed else 0, s)
+        for m, s in tasks
+    ]
+    fleet = Fleet(members, stream.shape, device=device, probabilities=column.probabilities)
+    rounds = samples.y.shape[1]
+    told.start(f"{column.title}: {len(members)} models", rounds)
+    played = play(fleet, samples, checkpoint=checkpoint, identity=identity, progress=told.done)
+    ended = {stop.member: stop.round for stop in played.stopped}
+    stopped = [
+        f"{METHODS[m].title}, seed {s}: its scores were not finite in round {ended[i]}."
+        for i, (m, s) in enumerate(tasks)
+        if i in ended
+    ]
+    runs = {}
+    for i, task in enumerate(tasks):
+        if i not in ended:
             ledger = fleet.ledger(i, played.record, samples.y)
-            if member.method == "paa":
-                rates[seed] = ledger.label_rate
-            runs.setdefault(method, []).append(
-                Run(
-                    ledger.accuracy,
-                    ledger.label_rate,
-                    ledger.pseudolabel_errors / rounds,
-                    ledger.accumulated_loss[curve_rounds(rounds) - 1],
-                )
-            )
-    described = torch.cuda.get_device_name(on) if on.type == "cuda" else "CPU"
-    kept = {m: runs[m] for m in methods}
-    return Outcome(column, which, rounds, stream.facts, kept, stopped, described, engine, rounds / max(seconds, 1e-9))
+            errors = ledger.pseudolabel_errors / rounds
+            loss = ledger.accumulated_loss[curve_rounds(rounds) - 1]
+            runs[task] = Run(ledger.accuracy, ledger.label_rate, errors, loss)
+    return Phase(runs, stopped, played.engine, played.rounds, played.seconds)
 
 
-def settings_of(chosen: Settings, method: str, label_rate: float) -> Settings:
+def settings_of(chosen: Settings, method: str, label_rate: float | None) -> Settings:
     """The settings for one method and seed: the uniform ones get the label rate of the margin rule."""
     return replace(chosen, label_rate=label_rate) if METHODS[method].query == "uniform" else chosen
 
 
-def _identity(*parts: Any) -> str:
-    """What a checkpoint must have been made from: everything the run depends on."""
-    import torch
+def _identity(about: Sequence[Any], modules: Sequence[nn.Module]) -> str:
+    """What a checkpoint must have been made from: all that the run depends on, and this version."""
+    from osamd import __version__
 
-    words = [
-        [
-            hashlib.sha256(torch.cat([p.detach().flatten() for p in m.parameters()]).numpy().tobytes()).hexdigest()
-            for m in p
-        ]
-        if isinstance(p, list) and p and isinstance(p[0], torch.nn.Module)
-        else str(p)
-        for p in parts
-    ]
-    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps([__version__, *about], sort_keys=True, default=str).encode())
+    for module in modules:
+        for tensor in module.state_dict().values():
+            digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def differences(runs: Mapping[str, Sequence[Run | None]]) -> dict[str, Mean]:

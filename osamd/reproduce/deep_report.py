@@ -42,6 +42,7 @@ def report(outcome: Outcome) -> Report:
         "device": outcome.device,
         "engine": outcome.engine,
         "rounds_per_s": outcome.rounds_per_second,
+        "peak_memory_mib": outcome.peak_memory_mib,
     }
     part = "" if whole else f", the first {outcome.rounds:,} of {outcome.facts['stream_rows']:,} rounds"
     title = f"{column.title}, settings {outcome.settings}{part}"

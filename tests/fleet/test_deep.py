@@ -137,7 +137,13 @@ def test_adapting_helps_where_the_world_has_turned():
         ({"method": "osmad"}, "Did you mean 'osamd'"),
         ({"outputs": "scores"}, "Known: logits, probabilities"),
         ({"loss": "l1"}, "no such name"),
-        ({"batch_norm": "none", "dropout": True}, "'evaluation' or 'sample'"),
+        ({"batch_norm": "none", "dropout": True}, "Known: evaluation, sample"),
+        ({"eta": "a"}, "eta must be positive"),
+        ({"device": "cdua"}, "no such device"),
+        ({"module": nn.LazyLinear(3)}, "seen no sample yet"),
+        ({"module": nn.Linear(5, 3).requires_grad_(False)}, "nothing to adapt"),
+        ({"module": nn.Sequential(nn.Linear(5, 3), nn.Softmax(1))}, "ends in Softmax"),
+        ({"outputs": "probabilities"}, "which are none"),
         ({"method": "omd-partial"}, "label_rate"),
     ],
 )
@@ -164,3 +170,167 @@ def test_labels_that_are_no_class_are_refused_and_change_nothing(y):
     with pytest.raises(InputError, match="tell"):
         learner.tell(decision, y)
     assert same(before, learner.state_dict())
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.cell, self.last = kind(4, 6, batch_first=True), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.last(self.cell(x)[0][:, -1])
+
+
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.last = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.last(self.layer(x).mean(1))
+
+
+class Embedding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.last = nn.Embedding(7, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.last(self.table(x).mean(1))
+
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(4, 3)
+        self.register_buffer("shift", torch.ones(4), persistent=False)
+
+    def forward(self, x):
+        return self.last(x + self.shift if x.sum() > 0 else x)
+
+
+class Flat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.last(x).squeeze(1)
+
+
+def tied():
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
+    module[2].weight = module[0].weight
+    return module
+
+
+def twice():
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(4, 3))
+
+
+def frozen():
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
+    module[0].requires_grad_(False)
+    return module
+
+
+ROW, SEQUENCE = torch.tensor([0.3, -1.0, 2.0, 0.5]), torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
+MODULES = {
+    "lstm": (lambda: Recurrent(nn.LSTM), SEQUENCE),
+    "gru": (lambda: Recurrent(nn.GRU), SEQUENCE),
+    "attention": (Attending, SEQUENCE),
+    "embedding": (Embedding, torch.tensor([1, 5, 0])),
+    "branch and a buffer that is not kept": (Branching, ROW),
+    "one score without an axis": (Flat, ROW),
+    "tied weights": (tied, ROW),
+    "a layer used twice": (twice, ROW),
+    "frozen layer": (frozen, ROW),
+    "group norm": (lambda: nn.Sequential(nn.Linear(4, 4), nn.GroupNorm(2, 4), nn.ReLU(), nn.Linear(4, 3)), ROW),
+    "bfloat16": (lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3)).bfloat16(), ROW),
+    "whole numbers as features": (lambda: nn.Linear(4, 3), np.array([3, 1, 0, 2])),
+}
+
+
+@pytest.mark.parametrize("kind", MODULES)
+@pytest.mark.parametrize("method", ["omd-all", "osamd", "paa"])
+def test_modules_of_many_kinds_adapt_and_give_their_parameters_back(kind, method):
+    torch.manual_seed(0)
+    make, x = MODULES[kind]
+    module = make().eval()
+    learner = OSAMD(module, method=method, **NUMBERS)
+    for _ in range(3):
+        learner.tell(learner.ask(x), 1)
+    after = learner.state_dict()
+    assert {name: tensor.dtype for name, tensor in after.items()} == {
+        n: t.dtype for n, t in module.state_dict().items()
+    }
+    learns = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    unused = {"table.weight"} if kind == "embedding" else set()
+    changed = {name for name in after if not torch.equal(after[name], module.state_dict()[name])}
+    assert changed - unused <= learns | {"2.weight", "2.bias"}
+    assert changed
+    module.load_state_dict(after)
+    again = OSAMD(module, method=method, **NUMBERS).ask(x).probabilities
+    if method == "omd-all" and kind != "bfloat16":
+        assert again == pytest.approx(learner.ask(x).probabilities, abs=1e-5)
+
+
+def test_one_labelled_step_of_omd_is_sgd_on_the_module():
+    for kind in ("lstm", "attention", "tied weights", "a layer used twice", "frozen layer"):
+        torch.manual_seed(0)
+        make, x = MODULES[kind]
+        module = make().eval()
+        learner = OSAMD(module, method="omd-all", **NUMBERS)
+        learner.tell(learner.ask(x), 1)
+        optimiser = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], NUMBERS["eta"])
+        nn.functional.cross_entropy(module(x[None]), torch.tensor([1])).backward()
+        optimiser.step()
+        for name, tensor in module.state_dict().items():
+            torch.testing.assert_close(learner.state_dict()[name], tensor, rtol=0, atol=1e-6)
+
+
+def test_a_buffer_that_the_caller_uses_again_does_not_change_what_was_asked():
+    learners = [OSAMD(dense(), **NUMBERS) for _ in range(2)]
+    buffer = np.ones(5, dtype=np.float32)
+    first = [learner.ask(buffer) for learner in learners]
+    learners[0].tell(first[0], 1)
+    buffer[:] = 100.0
+    learners[1].tell(first[1], 1)
+    assert same(learners[0].state_dict(), learners[1].state_dict())
+
+
+def test_after_a_sample_that_was_refused_the_right_one_is_taken():
+    learner = OSAMD(dense(), **NUMBERS)
+    for wrong in (torch.ones(1, 4), torch.ones(7)):
+        with pytest.raises(InputError):
+            learner.ask(wrong)
+    learner.tell(learner.ask(torch.ones(5)), 0)
+
+
+def test_batch_norm_by_the_sample_gives_a_state_dict_that_loads():
+    module = convolutional()
+    learner = OSAMD(module, batch_norm="sample", **NUMBERS)
+    learner.tell(learner.ask(torch.randn(1, 9, 9)), 0)
+    module.load_state_dict(learner.state_dict())
+
+
+def test_what_a_module_cannot_be_asked_is_said_in_a_sentence():
+    class Odd(nn.Module):
+        def __init__(self, out):
+            super().__init__()
+            self.last, self.out = nn.Linear(4, 3), out
+
+        def forward(self, x):
+            return self.out(self.last(x))
+
+    cases = ((lambda h: (h, h), "a tuple"), (lambda h: {"h": h}, "a dict"), (lambda h: h[0, 0], "shape"))
+    for out, words in cases:
+        with pytest.raises(InputError, match=words):
+            OSAMD(Odd(out), **NUMBERS).ask(ROW)
+    with pytest.raises(InputError, match="another learner"):
+        OSAMD(dense(), **NUMBERS).tell(OSAMD(dense(), **NUMBERS).ask(torch.ones(5)), 1)
+    with torch.inference_mode():
+        learner = OSAMD(dense(), **NUMBERS)
+        decision = learner.ask(torch.ones(5))
+    learner.tell(decision, torch.tensor(1))

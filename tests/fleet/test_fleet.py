@@ -106,7 +106,7 @@ def test_the_fast_paths_are_any_modules_path(kind, softmax):
         make = lambda seed: NETWORKS[kind](seed, softmax=softmax)  # noqa: E731
     shape, seen = SHAPES[kind], samples(SHAPES[kind], 40)
     some = members(make)
-    fast = net_of(some[0].module, shape, softmax)
+    fast = net_of(some[0].module, torch.randn(1, *shape), softmax)
     assert not isinstance(fast, ModuleNet)
     fleets = [played(some, shape, seen, net=net)[0] for net in (fast, ModuleNet(make(0), softmax))]
     for mine, its in zip(fleets[0].state, fleets[1].state, strict=True):
@@ -114,14 +114,61 @@ def test_the_fast_paths_are_any_modules_path(kind, softmax):
 
 
 def test_modules_of_another_make_take_the_general_path():
+    twice, hooked = nn.Linear(5, 5), nn.Sequential(nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 2))
+    hooked[0].register_forward_hook(lambda module, given, out: 2 * out)
+    frozen = nn.Sequential(nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 2))
+    frozen[0].requires_grad_(False)
+
+    class Doubled(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    class Skipping(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x) + 1
+
     for module in (
         nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2)),
         nn.Sequential(nn.Linear(5, 4, bias=False), nn.ReLU(), nn.Linear(4, 2)),
-        nn.Sequential(nn.Conv2d(1, 2, 3, dilation=2), nn.ReLU(), nn.Flatten(), nn.Linear(18, 2)),
         nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1)),
+        nn.Sequential(twice, nn.ReLU(), twice, nn.ReLU(), nn.Linear(5, 2)),
+        nn.Sequential(Doubled(5, 5), nn.ReLU(), nn.Linear(5, 2)),
+        nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(5, 5)), nn.ReLU(), nn.Linear(5, 2)),
+        Skipping(nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 2)),
+        hooked,
+        frozen,
         nn.Linear(5, 2),
     ):
-        assert isinstance(net_of(module, (5,)), ModuleNet)
+        x = torch.randn(1, 5)
+        net = net_of(module.eval(), x)
+        assert isinstance(net, ModuleNet)
+        own = module(x)[0].detach()
+        scores = net.forward(net.row(module, torch.float32)[None], x)[0][0]
+        torch.testing.assert_close(scores, own if len(own) > 1 else torch.cat([-0.5 * own, 0.5 * own]))
+    dilated = nn.Sequential(nn.Conv2d(1, 2, 3, dilation=2), nn.ReLU(), nn.Flatten(), nn.Linear(50, 2))
+    assert isinstance(net_of(dilated.eval(), torch.randn(1, 1, 9, 9)), ModuleNet)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x": torch.zeros(1, 10, 4)}, "x must be"),
+        ({"y": torch.zeros(1, 9, dtype=torch.long)}, "x must be"),
+        ({"u": torch.zeros(1, 3)}, "u must be"),
+        ({"y": torch.full((1, 10), 3)}, "from 0 to 2"),
+        ({"u": torch.zeros(0, 10)}, "seed is not one of the 0"),
+    ],
+)
+def test_samples_that_do_not_fit_a_fleet_are_refused(change, words):
+    with pytest.raises(InputError, match=words):
+        play(Fleet(members(dense), (5,)), samples((5,), 10)._replace(**change))
+
+
+def test_members_of_another_kind_or_method_are_refused():
+    with pytest.raises(InputError, match="differ in their layers"):
+        Fleet([Member(dense(classes=c), "osamd", SETTINGS) for c in (3, 4)], (5,))
+    with pytest.raises(InputError, match="Did you mean 'osamd'"):
+        Fleet([Member(dense(), "osmad", SETTINGS)], (5,))
 
 
 def test_osamd_paa_and_osamd_without_self_adaptation_ask_for_the_same_labels():

@@ -1,7 +1,10 @@
 """The paper's columns on real data: a prefix of each by the command, on the CPU."""
 
+import itertools
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +13,7 @@ import pytest
 import torch
 
 from osamd.cli import main
-from osamd.errors import InputError
-from osamd.methods import METHODS
+from osamd.methods import METHODS, TeacherStep
 from osamd.reproduce import deep, networks
 from osamd.reproduce.deep import COLUMNS, Run, differences
 from osamd.reproduce.search import CAP, MARGIN_OF_BUDGET, SPACES, Tried, best_steps
@@ -123,6 +125,9 @@ def test_differences_are_taken_seed_by_seed_where_both_finished():
     [
         (["rotating-mnist", "--settings", "papers"], "Did you mean 'paper'"),
         (["rotating-gaussian", "--rounds", "5"], "only streams of real data"),
+        (["figure3", "--settings", "paper"], "only streams of real data"),
+        (["cover-type", "--workers", "2"], "not spread over processes"),
+        (["cover-type", "--device", "cdua", "--data-dir", str(DATA)], "no such device"),
         (["cover-type", "--data-dir", "nowhere-at-all"], "no such folder"),
         (["covertype"], "Did you mean 'cover-type'"),
     ],
@@ -132,10 +137,56 @@ def test_what_cannot_be_run_is_refused_in_a_sentence(arguments, words, tmp_path,
     assert words in capsys.readouterr().err
 
 
-def test_a_device_that_is_not_there_is_refused(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="no CUDA device"):
-        deep.experiment("cover-type", ["osamd"], 1, device="cuda", data_dir=DATA)
+@needs_data
+def test_a_run_that_was_interrupted_goes_on_in_another_process(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr("osamd.fleet.play.SECONDS_A_CHECKPOINT", -1.0)
+    folder = tmp_path / "checkpoint"
+    arguments = {"rounds": 3000, "device": "cpu", "data_dir": DATA}
+    whole = deep.experiment("cover-type", list(METHODS), 2, **arguments)
+
+    def stop(done):
+        if 50 < done < 3000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        deep.experiment(
+            "cover-type",
+            list(METHODS),
+            2,
+            checkpoint=folder,
+            told=deep.Told(lambda stage, total: None, stop),
+            **arguments,
+        )
+    # What a checkpoint is known by must not depend on the process that wrote it.
+    code = "from osamd.reproduce import deep; print(deep._identity([deep.COLUMNS['cover-type'].name, {'a': 1}], []))"
+    names = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
+    assert names == {deep._identity(["cover-type", {"a": 1}], []) + "\n"}
+    begun = []
+    again = deep.experiment(
+        "cover-type",
+        list(METHODS),
+        2,
+        checkpoint=folder,
+        told=deep.Told(lambda *_: begun.append(None), begun.append),
+        **arguments,
+    )
+    starts = [done for before, done in itertools.pairwise(begun) if before is None]
+    assert max(starts[-2:]) > 0  # of the two fleets, the one that was interrupted does not begin anew
+    for method in METHODS:
+        for mine, its in zip(whole.runs[method], again.runs[method], strict=True):
+            assert (mine.accuracy, mine.labels) == (its.accuracy, its.labels)
+            assert np.array_equal(mine.loss, its.loss)
+
+
+@needs_data
+def test_a_teacher_that_stops_takes_the_uniform_methods_of_its_seed_with_it(quick, monkeypatch):
+    column = COLUMNS["cover-type"]
+    wild = replace(column.settings["tuned"], teacher=TeacherStep(cap=1e38, scale=1e38))
+    monkeypatch.setitem(COLUMNS, "cover-type", replace(column, settings={"tuned": wild}))
+    outcome = deep.experiment("cover-type", list(METHODS), 1, rounds=400, device="cpu", data_dir=DATA)
+    assert outcome.runs["paa"] == outcome.runs["omd-partial"] == [None]
+    assert outcome.runs["omd-all"][0] is not None
+    assert any("OMD (partial), seed 0: not run" in sentence for sentence in outcome.stopped)
 
 
 @pytest.mark.parametrize("name", COLUMNS)

@@ -90,6 +90,8 @@ class RotatingMnist(RealStream):
     in Kumar et al. (2020). Build one with `rotating_mnist`.
     """
 
+    drawn_by_seed = True
+
     def __init__(
         self,
         images: NDArray[np.uint8],

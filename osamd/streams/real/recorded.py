@@ -20,6 +20,9 @@ class RealStream(Stream):
     `facts` says what the samples are, in values that go into JSON as they stand.
     """
 
+    drawn_by_seed = False
+    """Whether another seed gives other samples, or the same in another order."""
+
     def __init__(
         self,
         name: str,

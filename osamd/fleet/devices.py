@@ -1,0 +1,34 @@
+"""Which device a user means."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from typing import Any
+
+import torch
+
+from osamd.errors import InputError
+
+
+def peak_memory_mib(device: torch.device) -> float:
+    """The most memory held so far: on a GPU by tensors, else by the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / 2**20 if sys.platform == "darwin" else most / 1024
+
+
+def device_named(device: Any, call: str) -> torch.device:
+    """The device, if it is there; `call` is whom the error speaks of.
+
+    >>> device_named("cpu", "--device cpu")
+    device(type='cpu')
+    """
+    try:
+        found = torch.device(device)
+        torch.empty(1, device=found).cpu()
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+        why = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"`{call}`: no such device here ({why}); use cpu, or cuda where torch sees a GPU.") from error
+    return found
