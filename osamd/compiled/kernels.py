@@ -45,9 +45,17 @@ def once(kind: str, learner: Learner, make: Callable[[], Any], *also: Any) -> An
     return _made[key]
 
 
-def is_flat(learner: Learner) -> bool:
-    """Whether the fused round applies: two classes on the whole Euclidean space."""
-    return learner.geometry.flat and learner.model.classes == 2
+def kind_of_round(learner: Learner) -> str:
+    """Which round applies.
+
+    "flat" is for two classes on the whole Euclidean space, "rows" for several there with the exact step and no L2 term,
+    "general" for all else.
+    """
+    if not learner.geometry.flat:
+        return "general"
+    if learner.model.classes == 2:
+        return "flat"
+    return "general" if learner.rates.inner_loops > 0 or learner.rates.penalty.any() else "rows"
 
 
 def without_array(rates: Any) -> Any:

@@ -1,7 +1,8 @@
 """One sample at a time: all that a learner holds lies in one vector, since every argument of a compiled call costs.
 
-The vector holds the numbers of the round, what was seen of the last sample, and then the parameters; `layout` says
-where. The input is checked in compiled code, where that costs nothing.
+The vector holds the numbers of the round, what was seen of the last sample, five vectors of parameters (teacher,
+student, L2 coefficients, their r_i, w_t), the sample, and three numbers of every class (the teacher's score, that of
+the decision, the slope). The input is checked in compiled code, where that costs nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import numpy as np
 
 from osamd.algorithm import Decision, Rates, State, bind
 from osamd.compiled.flat import Seen, fused
-from osamd.compiled.kernels import is_flat, once, widen
+from osamd.compiled.kernels import kind_of_round, once, widen
 from osamd.compiled.lanes import add, padded, sums
 from osamd.compiled.lowering import in_one_vector, jit, lower
+from osamd.compiled.rows import SeenByRows, fused_rows
 from osamd.methods import Learner
 from osamd.numerics import Array
 from osamd.scores import UNLABELLED
@@ -27,39 +29,44 @@ VECTORS = 32
 
 class OneSample(NamedTuple):
     """decide(memory, x, u) -> (label, query), label -1 for an x that cannot be used; learn(memory, y) -> whether y is
-    a label; and where teacher and student lie in the memory."""
+    a label; and the memory."""
 
     decide: Callable[[Array, Array, float], tuple[int, bool]]
     learn: Callable[[Array, int], bool]
     memory: Array
-    teacher: slice
-    student: slice
 
 
 def one_sample(learner: Learner) -> OneSample:
     """The compiled halves of the round, and a memory that starts at the learner's state."""
-    flat = is_flat(learner)
-    make = _flat_halves if flat else _general_halves
-    of_its_own = (learner.model.features, learner.model.classes)
-    decide, learn = once("one", learner, lambda: tuple(jit(half) for half in make(learner)), *of_its_own)
-    size = padded(learner.model.shape[0]) if flat else int(np.prod(learner.model.shape))
-    width = learner.model.shape[-1]
-    rates = learner.rates
-    memory = np.zeros(VECTORS + 5 * size + max(width, size) + learner.model.classes)
+    model, rates, kind = learner.model, learner.rates, kind_of_round(learner)
+    make = {"flat": _flat_halves, "rows": _rows_halves, "general": _general_halves}[kind]
+    of_its_own = (model.features, model.classes)
+    decide, learn = once(f"one {kind}", learner, lambda: tuple(jit(half) for half in make(learner)), *of_its_own)
+    row, size = lengths(learner)
+    memory = np.zeros(VECTORS + 5 * size + row + 3 * model.classes)
     memory[NUMBERS : NUMBERS + 10] = [float(number) for number in rates[:10]]
     memory[NUMBERS + 10] = bool(np.any(rates.penalty > 0.0))
-    used = int(np.prod(learner.model.shape))
-
-    def place(i: int) -> slice:
-        return slice(VECTORS + i * size, VECTORS + i * size + used)
-
-    memory[place(0)], memory[place(1)] = learner.state.teacher.ravel(), learner.state.student.ravel()
-    memory[place(2)] = rates.penalty.ravel()
     memory[VECTORS + 3 * size : VECTORS + 4 * size] = 1.0
-    memory[place(3)] = 1.0 / (1.0 + 2.0 * rates.eta * rates.penalty.ravel())
-    if flat and learner.model.bias:
-        memory[VECTORS + 5 * size + width - 1] = 1.0
-    return OneSample(decide, learn, memory, place(0), place(1))
+    for i, held in enumerate((*learner.state, rates.penalty, 1.0 / (1.0 + 2.0 * rates.eta * rates.penalty))):
+        place = params(learner, memory, i)
+        place[:] = held.reshape(place.shape)
+    if model.bias and kind != "general":
+        memory[VECTORS + 5 * size + model.features] = 1.0
+    return OneSample(decide, learn, memory)
+
+
+def lengths(learner: Learner) -> tuple[int, int]:
+    """Of the parameters of one class, with their padding where the round is fused, and of all classes."""
+    width = learner.model.shape[-1]
+    row = width if kind_of_round(learner) == "general" else padded(width)
+    return row, row * (learner.state.student.size // width)
+
+
+def params(learner: Learner, memory: Array, i: int) -> Array:
+    """A view of the i-th vector of the memory without its padding, one row a class."""
+    row, size = lengths(learner)
+    whole: Array = vector(memory, i, size)
+    return whole.reshape(-1, row)[:, : learner.model.shape[-1]]
 
 
 def numbers(memory: Any, penalty: Any) -> Any:
@@ -135,6 +142,45 @@ def _flat_halves(learner: Learner) -> tuple[Any, Any]:
     return decide, learn
 
 
+def _rows_halves(learner: Learner) -> tuple[Any, Any]:
+    parts: Any = (lower(part, inline=True) for part in fused_rows(learner.loss))
+    observe_rows, learn_rows = parts
+    features, classes = learner.model.features, learner.model.classes
+    row_size, size = lengths(learner)
+    row_start = VECTORS + 5 * size
+    of_classes = row_start + row_size
+    for helper in (numbers, vector):
+        lower(helper)
+
+    def decide(memory: Any, x: Any, u: Any) -> Any:
+        if x.shape[0] != features:
+            return -1, False
+        row = memory[row_start:of_classes]
+        for i in range(features):
+            row[i] = x[i]
+        h, scores = memory[of_classes : of_classes + classes], memory[of_classes + classes : of_classes + 2 * classes]
+        q, theta, w = memory[of_classes + 2 * classes :], vector(memory, 0, size), vector(memory, 1, size)
+        seen = observe_rows(theta, w, row, 0, row_size, False, h, scores, q, numbers(memory, 0.0))
+        if not seen.finite:
+            return -1, False
+        last = memory[SEEN : SEEN + 5]
+        last[0], last[1], last[2], last[3], last[4] = seen[0], seen[1], seen[2], seen[3], seen[4]
+        return seen.label, u < seen.probability
+
+    def learn(memory: Any, y: Any) -> Any:
+        if not UNLABELLED <= y < classes:
+            return False
+        last = memory[SEEN : SEEN + 5]
+        seen = SeenByRows(int(last[0]), int(last[1]), last[2], last[3], last[4], True)
+        row, theta, w = memory[row_start:of_classes], vector(memory, 0, size), vector(memory, 1, size)
+        h, scores = memory[of_classes : of_classes + classes], memory[of_classes + classes : of_classes + 2 * classes]
+        q = memory[of_classes + 2 * classes :]
+        learn_rows(theta, w, row, 0, row_size, False, h, scores, q, seen, y, numbers(memory, 0.0))
+        return True
+
+    return decide, learn
+
+
 def binary_slope(memory: Any, start: Any) -> Any:
     return memory[start]
 
@@ -158,8 +204,8 @@ def _general_halves(learner: Learner) -> tuple[Any, Any]:
     learn_general: Any
     observe_general, learn_general = (lower(half) for half in halves)
     features, classes, bias, signed = model.features, model.classes, model.bias, model.signed
-    size, width = int(np.prod(model.shape)), model.shape[-1]
-    row_start, slope_start = VECTORS + 5 * size, VECTORS + 5 * size + max(width, size)
+    width, size = lengths(learner)
+    row_start, slope_start = VECTORS + 5 * size, VECTORS + 5 * size + width + 2 * classes
     two = classes == 2
     slope_of, keep_slope = (binary_slope, keep_binary_slope) if two else (multiclass_slope, keep_multiclass_slope)
     for helper in (numbers, vector, slope_of, keep_slope, widen):

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osamd.algorithm import State
-from osamd.compiled.kernels import DIVERGED, GOOD, flat_block, general_block, is_flat, once
+from osamd.compiled.kernels import DIVERGED, GOOD, flat_block, general_block, kind_of_round, once
 from osamd.compiled.lowering import jit
-from osamd.compiled.one import one_sample
+from osamd.compiled.one import one_sample, params
 from osamd.compiled.rows import rows_block
 from osamd.errors import InputError, lookup
 from osamd.ledger import Ledger
@@ -63,12 +63,9 @@ def block_kernel(learner: Learner) -> Any:
     Rows of x are raw features; columns are those of the ledger without `label`, and one of length 0 is not kept.
     Teacher and student are changed in place; totals gain (right, asked, pseudolabel errors, loss).
     """
-    if is_flat(learner):
-        return once("flat", learner, lambda: jit(flat_block(learner)))
-    rates = learner.rates
-    if learner.geometry.flat and rates.inner_loops == 0 and not rates.penalty.any():
-        return once("rows", learner, lambda: jit(rows_block(learner)))
-    return once("general", learner, lambda: jit(general_block(learner)))
+    kind = kind_of_round(learner)
+    make = {"flat": flat_block, "rows": rows_block, "general": general_block}[kind]
+    return once(kind, learner, lambda: jit(make(learner)))
 
 
 def play(
@@ -145,7 +142,7 @@ class One:
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        self._decide, self._learn, self._memory, self._teacher, self._student = one_sample(learner)
+        self._decide, self._learn, self._memory = one_sample(learner)
 
     def decide(self, x: Array, u: float) -> tuple[int, bool]:
         """The decision for a row of raw features, and whether its label is asked for; `u` draws the query."""
@@ -166,4 +163,4 @@ class One:
     def state(self) -> State:
         """A copy of the state."""
         shape = self.learner.model.shape
-        return State(*(self._memory[place].reshape(shape).copy() for place in (self._teacher, self._student)))
+        return State(*(params(self.learner, self._memory, i).reshape(shape).copy() for i in (0, 1)))

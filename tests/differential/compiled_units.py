@@ -113,9 +113,9 @@ def differences(unit: Unit) -> Difference:
 def one_by_one(unit: Unit) -> Difference:
     """The one-sample functions against plain streams."""
     worst = Difference(0, 0, 0, 0.0, 0.0)
-    stream = random_stream(3, 4, unit.classes)
+    stream = random_stream(3, 11, unit.classes)
     x, y = stream.sample(0)
-    for one in learners(unit, 4, 3):
+    for one in learners(unit, 11, 3):
         plain = play(one, stream, 0)
         single = compiled.One(one)
         decided = []

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled_units import UNITS, Unit, differences, learners, one_by_one
+from compiled_units import UNITS, Unit, differences, learners, one_by_one, random_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osamd import compiled
 from osamd.compiled import lowering
-from osamd.compiled.kernels import flat_block, general_block, is_flat
+from osamd.compiled.kernels import flat_block, general_block, kind_of_round
 from osamd.compiled.one import one_sample
 from osamd.compiled.rows import rows_block
 from osamd.errors import InputError
@@ -22,7 +22,9 @@ from osamd.losses import LOSSES, loss
 from osamd.methods import METHODS, InnerLoops, Settings, learner
 from osamd.models import linear
 from osamd.play import play
+from osamd.scores import UNLABELLED
 from osamd.streams import Arrays, rotating_gaussian
+from osamd.streams.base import query_generator
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +44,18 @@ def test_streams_agree(unit, compared):
 
 @pytest.mark.parametrize(
     "unit",
-    [Unit("euclidean", "hinge", 2), Unit("euclidean", "softmax", 3), Unit("signed-simplex", "logistic", 2)],
+    [
+        Unit("euclidean", "hinge", 2),
+        *(Unit("euclidean", name, 3) for name in LOSSES),
+        Unit("euclidean", "hinge", 10),
+        Unit("signed-simplex", "logistic", 2),
+        Unit("ball", "hinge", 3),
+    ],
     ids=str,
 )
 def test_one_sample_at_a_time_agrees(unit):
     found = one_by_one(unit)
+    assert found.runs == 42
     assert found.queries == found.decisions == 0
     assert found.parameters < 1e-12
 
@@ -125,20 +134,44 @@ def test_bad_samples_stop_with_their_round(geometry, row, label, sentence):
         compiled.play(learner("osamd", linear(2), made, [0.4, 0.0, -4.0]), Spoiled(x, y.tolist()), 0)
 
 
-def test_one_refuses_what_it_cannot_take_and_stays_as_it_was():
-    bound, _ = paper()
+def by_rows(features, name="hinge"):
+    """Three classes with the exact step, from a random start."""
+    start = np.random.default_rng(0).normal(size=(3, features + 1))
+    return learner("osamd", linear(features, 3), Settings(eta=0.05, sigma=0.3, loss=loss(name)), start)
+
+
+@pytest.mark.parametrize("name", ["hinge", "softmax"])
+def test_one_sample_at_a_time_is_the_stream_to_the_last_bit_with_several_classes(name):
+    bound, stream = by_rows(11, name), random_stream(5, 11, 3)
+    x, y = stream.sample(0)
+    whole, one = compiled.play(bound, stream, 0), compiled.One(bound)
+    wide = np.zeros((len(x), 22))
+    wide[:, ::2] = x
+    for t, u in enumerate(query_generator(0).random(len(y)).tolist()):
+        label, query = one.decide(wide[t, ::2], u)  # a row need not be contiguous
+        assert (label, query) == (whole.ledger.decision[t], whole.ledger.asked[t])
+        one.learn(int(y[t]) if query else UNLABELLED)
+    np.testing.assert_array_equal(one.state.teacher, whole.state.teacher)
+    np.testing.assert_array_equal(one.state.student, whole.state.student)
+
+
+@pytest.mark.parametrize("bound", [paper()[0], by_rows(2)], ids=["two classes", "three"])
+def test_one_refuses_what_it_cannot_take_and_stays_as_it_was(bound):
     one = compiled.One(bound)
     before = one.state
     for x, sentence in (
         (np.zeros(3), "the model takes 2"),
         (np.array([np.nan, 1.0]), "must be finite"),
+        (np.array([1.0, -np.inf]), "must be finite"),
         (np.array([1e200, 1.0]), "no longer finite"),
     ):
         with pytest.raises(InputError, match=sentence):
             one.decide(x, 0.5)
     one.decide(np.array([15.0, 0.0]), 0.0)
-    with pytest.raises(InputError, match=r"learn\(y=2\)"):
-        one.learn(2)
+    for y in (bound.model.classes, -2):
+        with pytest.raises(InputError, match=rf"learn\(y={y}\)"):
+            one.learn(y)
+    np.testing.assert_array_equal(one.state.teacher, before.teacher)
     np.testing.assert_array_equal(one.state.student, before.student)
 
 
@@ -204,9 +237,7 @@ def test_every_function_that_is_lowered_stands_in_the_sources_of_the_digest():
     covered = {found for pattern in lowering.SOURCES for found in root.glob(pattern)}
     for unit in UNITS:
         one = learners(unit, 2, 0)[0]
-        flat_block(one) if is_flat(one) else general_block(one)
-        if one.model.classes > 2 and one.geometry.flat:
-            rows_block(one)
+        {"flat": flat_block, "rows": rows_block, "general": general_block}[kind_of_round(one)](one)
         one_sample(one)
     stands_in = {Path(function.__code__.co_filename) for function in lowering._lowered}
     assert stands_in <= covered
