@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from osamd.reproduce.deep import Told
-    from osamd.reproduce.results import Report, Table
+from osamd.terminal import files, progress, stages
 
 app = typer.Typer(
     name="osamd",
@@ -134,9 +128,9 @@ def _gaussian(what: str, methods: list[str], seeds: int, workers: int | None, ou
 
     sweep = what == "figure3"
     sigmas = rotating_gaussian.SIGMAS if sweep else (rotating_gaussian.SIGMA,)
-    with _files(out, "results.json", "figure3" if sweep else "figure2a") as deliver:
+    with files(out, "results.json", "figure3" if sweep else "figure2a") as deliver:
         total = rotating_gaussian.number_of_runs(methods, seeds, sigmas)
-        with _progress(f"{what}: {total} runs of {rotating_gaussian.ROUNDS} rounds", total) as step:
+        with progress(f"{what}: {total} runs of {rotating_gaussian.ROUNDS} rounds", total) as step:
             runs = rotating_gaussian.experiment(methods, seeds, sigmas, workers=workers, progress=step)
         deliver(results.figure_3(runs) if sweep else results.table_1(runs[sigmas[0]]))
 
@@ -151,12 +145,12 @@ def _deep_column(
     data_dir: Path | None,
     out: Path,
 ) -> None:
-    from osamd.reproduce import deep, deep_report
+    from osamd.reproduce import columns, deep, deep_report
 
     checkpoint = out / ".checkpoint"
-    with _files(out, "results.json", deep.COLUMNS[name].figure) as deliver:
+    with files(out, "results.json", columns.COLUMNS[name].figure) as deliver:
         try:
-            with _stages() as told:
+            with stages() as told:
                 outcome = deep.experiment(
                     name,
                     methods,
@@ -200,8 +194,8 @@ def theory(
 
     separable, overlapping = steps or measured.HORIZONS, steps or measured.GENERAL_HORIZONS
     total = (len(separable) + len(overlapping)) * seeds
-    with _files(out, "theory.json", "theory") as deliver:
-        with _progress(f"theory: {total} runs", total) as step:
+    with files(out, "theory.json", "theory") as deliver:
+        with progress(f"theory: {total} runs", total) as step:
             grown = measured.growth(separable, seeds, workers=workers, progress=step)
             general = measured.general_case(overlapping, seeds, workers=workers, progress=step)
         deliver(theory_report.report(grown, general, theory_report.two_point_regrets()))
@@ -232,13 +226,13 @@ def bench(
         deep.require_torch()
         from osamd.bench import fleets as fleet_bench
 
-        with _files(out, "fleets.json") as deliver:
+        with files(out, "fleets.json") as deliver:
             deliver(fleet_bench.report(device))
         return
     from osamd.bench import report, run
 
-    with _files(out, "bench.json", "benchmark") as deliver:
-        with _progress("bench", run.number_of_runs(repeats)) as step:
+    with files(out, "bench.json", "benchmark") as deliver:
+        with progress("bench", run.number_of_runs(repeats)) as step:
             content = run.bench(python, repeats, progress=step)
         deliver(report.report(content))
 
@@ -289,103 +283,6 @@ def _horizons(given: str) -> list[int]:
     if steps[-1] > LONGEST_HORIZON:
         raise InputError(f"`--horizons {given}`: {steps[-1]} is too long; give at most {LONGEST_HORIZON} rounds.")
     return steps
-
-
-@contextmanager
-def _files(folder: Path, json: str, stem: str | None = None) -> Iterator[Callable[[Report], None]]:
-    """Refuse what can be refused before the work; then yield a function that takes its report, to write and print."""
-    from osamd.evaluation import plots
-    from osamd.files import together
-
-    if stem:
-        plots.require_matplotlib()
-    taken: list[Report] = []
-    try:
-        with together(folder, [json, *(plots.file_names(stem) if stem else ())]) as files:
-
-            def deliver(report: Report) -> None:
-                taken.append(report)
-                files.write_json(json, report.content)
-                if stem and report.figure:
-                    plots.save(report.figure, files, stem)
-
-            yield deliver
-    finally:
-        # After the files, which a reader of ours that stops early (| head) does not take away; and without them too.
-        for table in (table for report in taken for table in report.tables):
-            _print(table)
-    print("Wrote:")
-    for path in files.paths:
-        print(f"  {path}")
-
-
-@contextmanager
-def _progress(title: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on the terminal, with the time left; nothing where the output is not one."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda: bar.advance(task)
-
-
-@contextmanager
-def _stages() -> Iterator[Told]:
-    """A bar for one stage after the other, with speed and time left; nothing where the output is no terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Task as Stage
-    from rich.text import Text
-
-    from osamd.reproduce.deep import Told
-
-    class Speed(ProgressColumn):
-        def render(self, task: Stage) -> Text:
-            return Text(f"{task.speed:,.0f}/s" if task.speed else "")
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        stages: list[Any] = []
-        yield Told(
-            lambda stage, total: stages.append(bar.add_task(stage, total=total)),
-            lambda done: bar.update(stages[-1], completed=done),
-        )
-
-
-def _print(printed: Table) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for i, column in enumerate(printed.columns):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
-    for row in printed.rows:
-        table.add_row(*row)
-    # Wider than any table: where the terminal is narrower, its own line breaks lose nothing.
-    console = Console(width=max(Console().width, 200), highlight=False)
-    console.print(printed.title, style="bold")
-    console.print(table)
-    for note in printed.notes:
-        print(note)
 
 
 # Typer carries its own click or imports one, by version; this is its base of every refusal in both.

@@ -15,7 +15,7 @@ from osamd.fleet.devices import device_named, peak_memory_mib
 from osamd.fleet.engines import engine
 from osamd.fleet.fleet import Fleet, Member, Samples
 from osamd.methods import METHODS, Settings
-from osamd.reproduce.deep import COLUMNS
+from osamd.reproduce.columns import COLUMNS
 from osamd.reproduce.results import Report, Table
 
 SEEDS = 10

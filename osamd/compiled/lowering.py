@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -23,6 +22,7 @@ from numba.core import caching
 from numba.extending import overload, register_jitable
 
 from osamd import models, numerics
+from osamd.files import user_cache
 from osamd.models import Linear
 from osamd.numerics import LANES, Array
 
@@ -146,10 +146,7 @@ def cache_folder() -> Path:
     digest = hashlib.sha256()
     for source in sorted(found for pattern in SOURCES for found in root.glob(pattern)):
         digest.update(str(source.relative_to(root)).encode() + source.read_bytes())
-    base = os.environ.get("OSAMD_CACHE_DIR") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "osamd"
-    )
-    return Path(base) / f"compiled-{digest.hexdigest()[:16]}"
+    return user_cache() / f"compiled-{digest.hexdigest()[:16]}"
 
 
 class KeyedFiles(_Files):  # type: ignore[misc]

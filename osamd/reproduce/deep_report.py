@@ -8,7 +8,8 @@ from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.methods import METHODS
 from osamd.reproduce import results
-from osamd.reproduce.deep import Outcome, curve_rounds, described, differences
+from osamd.reproduce.columns import described
+from osamd.reproduce.deep import Outcome, curve_rounds, differences
 from osamd.reproduce.paper import TABLE_1
 from osamd.reproduce.results import Report, Table, in_seeds, in_words
 

@@ -26,7 +26,8 @@ import numpy as np
 
 from osamd.errors import InputError
 from osamd.methods import Settings
-from osamd.reproduce.deep import COLUMNS, Column, load_samples, pretrain, settings, silent
+from osamd.reproduce.columns import COLUMNS, Column, settings
+from osamd.reproduce.deep import load_samples, pretrain, silent
 from osamd.reproduce.paper import TABLE_1
 from osamd.streams import RealStream
 

@@ -313,6 +313,7 @@ def test_batch_norm_by_the_sample_gives_a_state_dict_that_loads():
     learner = OSAMD(module, batch_norm="sample", **NUMBERS)
     learner.tell(learner.ask(torch.randn(1, 9, 9)), 0)
     module.load_state_dict(learner.state_dict())
+    assert same(learner.state_dict(), module.state_dict())
 
 
 def test_what_a_module_cannot_be_asked_is_said_in_a_sentence():

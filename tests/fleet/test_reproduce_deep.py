@@ -15,7 +15,8 @@ import torch
 from osamd.cli import main
 from osamd.methods import METHODS, TeacherStep
 from osamd.reproduce import deep, networks
-from osamd.reproduce.deep import COLUMNS, Run, differences
+from osamd.reproduce.columns import COLUMNS
+from osamd.reproduce.deep import Run, differences
 from osamd.reproduce.search import CAP, MARGIN_OF_BUDGET, SPACES, Tried, best_steps
 
 DATA = Path(os.environ.get("OSAMD_DATA_DIR") or Path(__file__).parents[2].parent / "shared" / "data")
