@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
 
-.PHONY: run test figure3 theory bench clean
+.PHONY: run test figure3 theory bench docs clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/osamd reproduce rotating-gaussian --out results/rotating-gaussian
@@ -18,6 +18,10 @@ theory: $(VENV)/.installed-run
 # Peers get an environment of their own; one that cannot be had here is left out, and the run says so.
 bench: $(VENV)/.installed-run $(BENCH)/.installed
 	$(BIN)/osamd bench --python $(BENCH)/bin/python --out results/bench
+
+# The documentation site, to open from site/index.html.
+docs: $(VENV)/.installed-test
+	$(BIN)/mkdocs build --strict
 
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -44,4 +48,4 @@ $(BENCH)/.installed: constraints-bench.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(BENCH) results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) results site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -171,6 +171,84 @@ def _deep_column(
 
 
 @app.command()
+def run(
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="A .csv, .jsonl or .parquet file; - is standard input.")
+    ],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column that holds the class.")],
+    budget: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Ask for at most this share of the labels, as in 5%.")
+    ] = None,
+    max_labels: Annotated[int | None, typer.Option(min=1, help="Ask for at most so many labels.")] = None,
+    warmup: Annotated[int, typer.Option(min=0, help="So many first rows are the labelled source.")] = 1000,
+    method: Annotated[str, typer.Option(help="One of the paper's six methods.")] = "osamd",
+    delay: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND:ROUNDS",
+            help="Labels come late: fixed:100, random:100 (mean), bursty:500 (in batches), lost:0.2 (a share that"
+            " never comes); several with commas. The table shows what it costs.",
+        ),
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Play the other methods too, at equal labels.")] = False,
+    classes: Annotated[
+        str | None, typer.Option(help="All classes, with commas; those of the warm-up rows by default.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Columns whose numbers are codes of categories, with commas.")
+    ] = None,
+    eta: Annotated[float | None, typer.Option(help="The student's step; 0.3 / (features + 1) by default.")] = None,
+    sigma: Annotated[float, typer.Option(help="Larger asks for more; with a budget, where steering starts.")] = 1.0,
+    format: Annotated[
+        str | None, typer.Option(metavar="csv|jsonl|parquet", help="Where the name does not say it; - is csv.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws that decide what is asked, and of delays.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(parser=_folder, metavar="FOLDER", help="Folder for the report; results/NAME by default."),
+    ] = None,
+) -> None:
+    """Try it on your own labelled table: how accurate would it have been, with how few labels?
+
+    The rows are a stream, in their order. The first ones (--warmup) train a linear model; then every row is decided
+    before its label is known, and the label is told only where it was asked for, so the accuracy is honest.
+
+    Columns: the first 1000 rows (or the warm-up, where it is longer) decide. Numbers are standardised as they come;
+    true and false are 1 and 0; other text is a category with a feature of its own, at most 100 a column, and a
+    category that turns up later gives zeros. Dates and times, columns without a name and columns without a value are
+    left out. Missing are: an empty value, ?, NA, N/A, #N/A, <NA>, NaN, NaT, null, None, and numbers that are not
+    finite; a missing number is the mean so far, a missing category a category. Rows without a label are left out. CSV
+    has a header, and , ; tab or | between values; .gz is unpacked. Parquet needs the extra tables, figures the extra
+    plot.
+
+    Writes results.json (accuracies and rates as fractions), report.html (one file, opens offline) and its figures.
+
+    Example: osamd run sensor.csv --label state --budget 5% --delay random:100,lost:0.1 --compare
+    """
+    from osamd.prequential.command import names, run_table
+
+    run_table(
+        table,
+        label,
+        out,
+        budget=budget,
+        max_labels=max_labels,
+        warmup=warmup,
+        method=method,
+        delay=delay,
+        compare=compare,
+        classes=None if classes is None else names([classes]),
+        drop=names(drop),
+        categorical=names(categorical),
+        eta=eta,
+        sigma=sigma,
+        format=format,
+        seed=seed,
+    )
+
+
+@app.command()
 def theory(
     seeds: Seeds = 10,
     horizons: Annotated[

@@ -2,67 +2,119 @@
 
     learner = OSAMD(module, eta=1e-3, sigma=0.1)
     decision = learner.ask(x)            # draws whether to ask; the model stays as it is
-    learner.tell(decision, y)            # a class index, or None: the pseudolabel stands in for the label
+    learner.tell(decision, y)            # a class, or None: the pseudolabel stands in for the label
     module.load_state_dict(learner.state_dict())
 
 It is a fleet of one (`osamd.fleet`), so the round is the paper's, with the implicit step approached by inner loops.
+Budgets, late labels, honest accuracy and files are those of every learner (`osamd.asktell`).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from osamd.errors import InputError, lookup, reject, require_kind, require_positive, require_whole
+from osamd import budget as budgets
+from osamd import honest, store
+from osamd.asktell import AskTell
+from osamd.decisions import known_classes
+from osamd.errors import InputError, lookup, require_kind, require_positive, require_whole
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net
 from osamd.fleet.round import Decision as RoundDecision
 from osamd.losses import loss as named_loss
 from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep
-from osamd.scores import UNLABELLED
+from osamd.numerics import Array
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What the learner says of one x, before any label."""
+class NetworkCore:
+    """A fleet of one for `osamd.asktell`; samples are batches of one."""
 
-    label: int
-    """The decision, a class index, made by the student after it adapted to x."""
-    probabilities: tuple[float, ...]
-    """Of the classes, by the parameters that decide."""
-    pseudolabel: int
-    """The teacher's opinion."""
-    margin: float
-    """The teacher's confidence: its best score minus its second best."""
-    probability: float
-    """Of asking for the label."""
-    query: bool
-    """Whether the label is asked for."""
-    x: Tensor = field(repr=False, compare=False)
-    of_round: RoundDecision = field(repr=False, compare=False)
+    def __init__(self, fleet: Fleet, book: Array, meter: Array, probabilities: bool) -> None:
+        self.fleet, self.book, self.meter = fleet, book, meter
+        self._probabilities = probabilities
+        self._row: Tensor
+        self._said: RoundDecision
+
+    def observe(self, sample: Tensor, u: float) -> Any:
+        label, query, pseudolabel, margin, probability, withheld, _, score = seen = self._see(sample, u)
+        if label < 0:
+            return seen
+        budgets.enter(self.book, margin, probability, query)
+        expected = honest.expect(self.meter, margin, probability, query, label, pseudolabel)
+        return label, query, pseudolabel, margin, probability, withheld, expected, score
+
+    def peek(self, sample: Tensor) -> Any:
+        return self._see(sample, 1.0)
+
+    def _see(self, sample: Tensor, u: float) -> Any:
+        sigma, floor, withheld = budgets.terms(self.book)
+        with _quietly():
+            self.fleet.rates.sigma.fill_(sigma)
+            self.fleet.rates.floor.fill_(floor)
+            drawn = torch.tensor([u], dtype=torch.float64, device=self.fleet.device)
+            said = self.fleet.round.observe(self.fleet.state, sample, drawn)
+            scores = said.scores[0]
+            if not bool(torch.isfinite(scores).all() & torch.isfinite(said.margin).all()):
+                return -1, False, 0, 0.0, 0.0, 0, 0.0, None
+            self._row, self._said = sample, said._replace(heard=None)
+            numbers = float(said.margin), float(said.probability), withheld, 0.0, scores.double().cpu().numpy()
+            return int(said.label), bool(said.query), int(said.pseudolabel), *numbers
+
+    def learn(self, y: int) -> None:
+        with _quietly():
+            label = torch.tensor([y], device=self.fleet.device)
+            self.fleet.round.learn(self.fleet.state, self._row, self._said, label)
+
+    def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> None:
+        honest.confirm(self.meter, t, probability, expected, decision, pseudolabel, y)
+
+    def last(self) -> Tensor:
+        return self._row  # in memory of its own already
+
+    def refusal(self, sample: Tensor) -> InputError:
+        return InputError("`ask`: the scores are not finite any more; make eta and the teacher's step smaller.")
+
+    def probabilities(self, score: Array) -> list[float]:
+        shares = torch.from_numpy(score)
+        return list((shares if self._probabilities else torch.softmax(shares, 0)).tolist())
+
+    def stacked(self, samples: list[Tensor]) -> Array:
+        stack: Array = torch.cat(samples).cpu().numpy()
+        return stack
+
+    def unstacked(self, samples: Array, i: int) -> Tensor:
+        return torch.from_numpy(samples[i : i + 1].copy()).to(self.fleet.device)
+
+    def arrays(self) -> dict[str, Array]:
+        return {name: rows.cpu().numpy().copy() for name, rows in self.fleet.state._asdict().items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        for name, rows in self.fleet.state._asdict().items():
+            rows.copy_(torch.from_numpy(arrays[name]))
 
 
-class OSAMD:
+class OSAMD(AskTell):
     """A network that keeps up with a drifting stream: ask, and tell.
 
     `module` gives class scores (logits, or probabilities with outputs="probabilities") for a batch of samples, or one
     score or probability for two classes. It is copied, and the copy is used in evaluation mode: no dropout, BatchNorm
     by the statistics it was trained with. `dropout=True` keeps its Dropout layers active (they draw from torch's own
     generator), and batch_norm="sample" normalises by the statistics of the sample itself. Parameters that require no
-    gradient stay as they are. Half precision is computed in float32.
+    gradient stay as they are. Half precision is computed in float32. `classes` names the outputs, 0, 1, ... by default.
 
     `eta` is the student's step size, `sigma` the query's (larger asks for more), `teacher` its step, and `adaptation`
     the inner loops that approach the implicit step. `method` is one of the paper's six. The step sizes depend on the
     network and must be chosen for it: the teacher's `scale` and `cap` from the step that one labelled sample deserves
     (its learning rate in training is a start), `eta` ten times smaller. Queries are drawn from `seed`, one an ask.
+    Budget, floor, expiry and window are as in `osamd.OSAMD`.
 
     >>> _ = torch.manual_seed(0)
     >>> learner = OSAMD(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), eta=0.01, sigma=0.5)
@@ -78,6 +130,7 @@ class OSAMD:
         *,
         eta: float,
         sigma: float,
+        classes: Sequence[Any] | None = None,
         teacher: TeacherStep | None = None,
         adaptation: InnerLoops | None = None,
         loss: str = "softmax",
@@ -88,11 +141,17 @@ class OSAMD:
         dropout: bool = False,
         batch_norm: str = "evaluation",
         device: torch.device | str | None = None,
+        budget: float | None = None,
+        budget_window: int | None = None,
+        max_labels: int | None = None,
+        floor: float | None = None,
+        expire_after: int | None = None,
+        window: int = 1000,
         seed: int = 0,
     ) -> None:
         require_kind("OSAMD", "module", module, nn.Module, "give a torch.nn.Module that takes a batch of samples")
         lookup("OSAMD", "outputs", outputs, {"logits": 0, "probabilities": 1})
-        lookup("OSAMD", "method", method, METHODS)
+        kind = lookup("OSAMD", "method", method, METHODS)
         lookup("OSAMD", "batch_norm", batch_norm, {"evaluation": 0, "sample": 1})
         eta = require_positive("OSAMD", "eta", eta)
         settings = Settings(
@@ -101,8 +160,13 @@ class OSAMD:
             loss=named_loss(loss, l2=l2),
             teacher=teacher or TeacherStep(cap=10.0 * eta, scale=5.0 * eta),
             adaptation=adaptation or InnerLoops(number=10, rate=0.1),
-            label_rate=label_rate,
+            label_rate=label_rate if label_rate is not None or kind.query != "uniform" else budget,
         )
+        self._budget = budgets.budget(budget, budget_window, max_labels, floor)
+        self._window = require_whole("OSAMD", "window", window)
+        book = budgets.open_book(self._budget, settings.sigma, kind.query, settings.label_rate)
+        names = [] if classes is None else known_classes(classes)
+        super().__init__(book, honest.open_meter(len(names) or 2, self._window), names, expire_after, seed)
         self._dtype, own_device = _kind_of(module)
         self._device = own_device if device is None else device_named(device, f"OSAMD(device={device!r})")
         self._start = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
@@ -110,61 +174,23 @@ class OSAMD:
         self._member = Member(self._module, method, settings)
         self._probabilities = outputs == "probabilities"
         self._modes: dict[str, Any] = {"dropout": dropout, "batch_norm": batch_norm}
-        self._uniforms = np.random.default_rng(require_whole("OSAMD", "seed", seed, 0))
-        self._fleet: Fleet | None = None
         self._embeds = False
-        self.rounds = 0
 
-    def ask(self, x: Any) -> Decision:
-        """Decide on one sample (without a batch axis) and draw whether to ask for its label; the model stays."""
-        with _quietly():
-            row = self._row(x)
-            if self._fleet is None and not row.is_floating_point():
-                try:
-                    self._bound(row)
-                    self._embeds = True
-                except InputError:  # it is no module that embeds whole numbers: they are features
-                    row = row.to(self._dtype)
-            fleet = self._fleet or self._bound(row)
-            if tuple(row.shape[1:]) != fleet.sample:
-                raise InputError(
-                    f"`ask(x=...)`: x has shape {tuple(row.shape[1:])}; the samples before had {fleet.sample}."
-                )
-            u = torch.tensor([self._uniforms.random()], dtype=torch.float64, device=self._device)
-            said = fleet.round.observe(fleet.state, row, u)
-            scores = said.scores[0]
-            probabilities = scores if self._probabilities else torch.softmax(scores, 0)
-            if not bool(torch.isfinite(scores).all() & torch.isfinite(said.margin).all()):
-                raise InputError(
-                    f"`ask`: the scores are not finite after {self.rounds} rounds; make eta and the teacher's step"
-                    " smaller."
-                )
-            return Decision(
-                label=int(said.label),
-                probabilities=tuple(probabilities.tolist()),
-                pseudolabel=int(said.pseudolabel),
-                margin=float(said.margin),
-                probability=float(said.probability),
-                query=bool(said.query),
-                x=row,
-                of_round=said._replace(heard=None),
-            )
+    @classmethod
+    def load(cls, path: str | Path, module: nn.Module, *, device: torch.device | str | None = None) -> Self:
+        """The learner that was saved there, around a module like the one it was made with, to go on bit for bit.
 
-    def tell(self, decision: Decision, y: int | None) -> None:
-        """Learn from a decision of `ask`, with the class index of its label, or None where no label will come."""
-        require_kind("tell", "decision", decision, Decision, "give what `ask` returned")
-        fleet, students = self._fleet, decision.of_round.adapted
-        if fleet is None or tuple(decision.x.shape[1:]) != fleet.sample or students.shape[1] != fleet.net.size:
-            raise InputError("`tell(decision=...)`: it is a decision of another learner; give one of this one's.")
-        if isinstance(y, Tensor) and y.numel() == 1 and not y.is_floating_point() and y.dtype != torch.bool:
-            y = int(y)
-        classes = len(decision.probabilities)
-        if y is not None and require_whole("tell", "y", y, 0) >= classes:
-            raise reject("tell", "y", y, f"the module has {classes} classes; give an index from 0 to {classes - 1}.")
-        with _quietly():
-            label = torch.tensor([UNLABELLED if y is None else y], device=self._device)
-            fleet.round.learn(fleet.state, decision.x, decision.of_round, label)
-        self.rounds += 1
+        Of the module only the make is used; its parameters are those of the file.
+        """
+        saved = store.read(path)
+        if saved.content.get("kind") != "network":
+            raise InputError(f"`load({str(path)!r})`: it holds a linear learner; use osamd.OSAMD.load(path).")
+        return cls._revive(saved, module, device)
+
+    def tell(self, decision: Any, y: Any = None) -> None:
+        """As in `osamd.asktell`; a label may be a tensor of one whole number."""
+        whole = isinstance(y, Tensor) and y.numel() == 1 and not y.is_floating_point() and y.dtype != torch.bool
+        super().tell(decision, int(y) if whole else y)
 
     def state_dict(self) -> dict[str, Tensor]:
         """What decides, the student (PAA's teacher), as the `state_dict` of the module."""
@@ -177,11 +203,24 @@ class OSAMD:
     def _tensors(self, teacher: bool) -> dict[str, Tensor]:
         """The module's tensors as they came, in their types, with those that a row holds in place of the old."""
         whole = {name: tensor.clone() for name, tensor in self._start.items()}
-        moved = {} if self._fleet is None else self._fleet.tensors(0, teacher=teacher)
+        moved = self._core.fleet.tensors(0, teacher=teacher) if isinstance(self._core, NetworkCore) else {}
         return whole | {name: moved[name].to(whole[name]) for name in whole if name in moved}
 
-    def _bound(self, row: Tensor) -> Fleet:
-        """The fleet of one, made when the first sample shows its shape, and tried forth and back."""
+    def _meet(self, x: Any) -> Tensor:
+        row = self._row(x)
+        with _quietly():
+            if not row.is_floating_point():
+                try:
+                    self._begin(row)
+                    self._embeds = True
+                    return row
+                except InputError:  # it is no module that embeds whole numbers: they are features
+                    row = row.to(self._dtype)
+            self._begin(row)
+        return row
+
+    def _begin(self, row: Tensor) -> None:
+        """Make the fleet of one, now that a sample shows its shape, and try it forth and back."""
         net: Net = net_of(self._module, row, self._probabilities)
         if self._modes != {"dropout": False, "batch_norm": "evaluation"}:
             net = ModuleNet(self._module, self._probabilities, binary=net.binary, **self._modes)
@@ -195,8 +234,85 @@ class OSAMD:
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(f"`OSAMD(module=...)`: no gradient comes back through the module ({why}).") from error
         self._check_outputs(scores[0])
-        self._fleet = fleet
-        return fleet
+        if not self._classes:
+            self._name_classes(list(range(fleet.classes)))
+            self._meter = honest.open_meter(fleet.classes, self._window)
+        if len(self._classes) != fleet.classes:
+            raise InputError(
+                f"`OSAMD(classes=...)`: {len(self._classes)} are named, and the module tells {fleet.classes} apart."
+            )
+        self._bind(NetworkCore(fleet, self._book, self._meter, self._probabilities), self._later)
+
+    def _later(self, x: Any) -> Tensor:
+        """A sample after the first, which must be like it."""
+        row, like = self._row(x), self._core.fleet.sample
+        if tuple(row.shape[1:]) != like:
+            raise InputError(f"`ask(x=...)`: x has shape {tuple(row.shape[1:])}; the samples before had {like}.")
+        return row
+
+    def _described(self) -> dict[str, Any]:
+        return {
+            "kind": "network",
+            "sample": None if self._core is None else list(self._core.fleet.sample),
+            "whole_numbers": self._embeds,
+            "method": str(self._member.method),
+            "settings": store.settings_to_json(self._member.settings),
+            "outputs": "probabilities" if self._probabilities else "logits",
+            "modes": self._modes,
+            "budget": self._budget._asdict(),
+            "window": self._window,
+        }
+
+    def _like(self) -> tuple[Any, ...]:
+        return self._module, self._device
+
+    def _saved(self) -> store.Saved:
+        saved = super()._saved()
+        for name, tensor in self._start.items():
+            wide = tensor.cpu().float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor.cpu()
+            saved.arrays[f"module.{name}"] = wide.numpy()
+        return saved
+
+    @classmethod
+    def _revive(cls, saved: store.Saved, *like: Any) -> Self:
+        module, device = copy.deepcopy(like[0]), like[1]
+        arrays, content = saved
+        start = {name[7:]: torch.from_numpy(array) for name, array in arrays.items() if name.startswith("module.")}
+        try:
+            module.load_state_dict(start)
+        except RuntimeError as error:
+            why = " ".join(str(error).split())[:200]
+            raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
+        settings = store.settings_from_json(content["settings"])
+        limits = budgets.Budget(**content["budget"])
+        learner = cls(
+            module,
+            eta=settings.eta,
+            sigma=settings.sigma,
+            classes=content["classes"] or None,
+            teacher=settings.teacher,
+            adaptation=settings.adaptation,
+            loss=settings.loss.name,
+            l2=settings.loss.l2,
+            outputs=content["outputs"],
+            method=content["method"],
+            label_rate=settings.label_rate,
+            device=device,
+            budget=limits.rate,
+            budget_window=limits.window,
+            max_labels=limits.max_labels,
+            floor=limits.floor,
+            expire_after=content["expire_after"],
+            window=content["window"],
+            **content["modes"],
+        )
+        if content["sample"] is not None:
+            learner._embeds = content["whole_numbers"]
+            kind = torch.int64 if learner._embeds else learner._dtype
+            with _quietly():
+                learner._begin(torch.zeros(1, *content["sample"], dtype=kind, device=learner._device))
+        learner._resume(saved)
+        return learner
 
     def _check_outputs(self, scores: Tensor) -> None:
         """Refuse probabilities that are none, and logits that went through a softmax."""
@@ -216,7 +332,7 @@ class OSAMD:
         """A batch of the one sample, in memory of its own; whole numbers stay whole, for modules that embed them."""
         try:
             given = torch.as_tensor(x, device=self._device)
-            whole = not given.is_floating_point() and (self._fleet is None or self._embeds)
+            whole = not given.is_floating_point() and (self._core is None or self._embeds)
             kind = given.dtype if whole else self._dtype
             row = given.to(kind, copy=True)[None]
         except (TypeError, ValueError, RuntimeError) as error:

@@ -11,7 +11,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_python_of_a_page_runs_from_top_to_bottom(page, capsys):
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
     for block in blocks:

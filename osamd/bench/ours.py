@@ -9,6 +9,8 @@ from osamd.bench.peers.common import Fresh, Run, serve
 from osamd.bench.reference import check, compile_reference, draw
 from osamd.bench.settings import CASES, SEED, Case
 from osamd.compiled import One, play
+from osamd.learner import OSAMD
+from osamd.methods import experiments_step
 from osamd.numerics import Array
 from osamd.scores import UNLABELLED
 from osamd.streams import Arrays
@@ -59,6 +61,36 @@ def one_sample(x: Array, y: Labels, classes: int) -> Fresh:
     return fresh
 
 
+def ask_tell(x: Array, y: Labels, classes: int) -> Fresh:
+    """The object people hold, with its budget of 5 %, its pending queries and its estimate of the accuracy."""
+    case = case_of(x, classes)
+    rows, labels = list(x), y.tolist()
+
+    def fresh() -> Run:
+        learner = OSAMD(
+            features=case.features,
+            classes=classes,
+            eta=case.eta,
+            sigma=case.sigma,
+            loss=case.loss,
+            teacher=experiments_step(cap=case.cap),
+            budget=0.05,
+        )
+
+        def run() -> tuple[int, int]:
+            right = asked = 0
+            for row, label in zip(rows, labels, strict=True):
+                decision = learner.ask(row)
+                right += decision.label == label
+                asked += decision.query
+                learner.tell(decision, label if decision.query else None)
+            return right, asked
+
+        return run
+
+    return fresh
+
+
 def c_reference(x: Array, y: Labels, classes: int) -> Fresh:
     """The same call in C; the uniforms are drawn in the timed part, as ours are."""
     learner = case_of(x, classes).learner()
@@ -74,4 +106,4 @@ def c_reference(x: Array, y: Labels, classes: int) -> Fresh:
 
 
 if __name__ == "__main__":
-    serve({"stream": whole_stream, "one": one_sample, "c": c_reference}, ("osamd", "numba", "numpy"))
+    serve({"stream": whole_stream, "one": one_sample, "ask": ask_tell, "c": c_reference}, ("osamd", "numba", "numpy"))

@@ -28,6 +28,7 @@ PEERS_FOLDER = Path(__file__).parent / "peers"
 PATIENCE = 180.0
 """Seconds of silence after which a worker is given up."""
 OURS = "osamd"
+LEARNER = "osamd.OSAMD, ask and tell"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ ALL = tuple(case.rounds for case in CASES.values())
 PEERS = (
     Peer(OURS, None, "stream", ALL, ("stream",), (10, 10, 1)),
     Peer(OURS, None, "one", ALL, ("one",)),
+    Peer(LEARNER, None, "ask", ALL, ("one",)),
     Peer(C_REFERENCE, None, "c", (*ALL[:2], 0), ("stream",), (20, 10, 1)),
     _peer("Vowpal Wabbit, own driver, cache file", "peer_vw.py", "driver", 200_000, 100_000, 2_000, modes=("stream",)),
     _peer("Vowpal Wabbit, parsed examples", "peer_vw.py", "parsed", 50_000, 30_000, 2_000),

@@ -26,8 +26,7 @@ VECTOR = ir.VectorType(NUMBER, LANES)
 ZERO = ir.Constant(VECTOR, [0.0] * LANES)
 
 
-@intrinsic
-def sums(typing, theta, w, at, x, start, features, bias):  # type: ignore[no-untyped-def]
+def _sums(typing, theta, w, at, x, start, features, bias):  # type: ignore[no-untyped-def]
     """theta . x, w . x and x . x, summed as `osamd.numerics.lane_sum` does; theta and w are read from `at` on."""
     _contiguous(theta, w, x)
     whole, one, three = types.int64, types.boolean, types.UniTuple(types.float64, 3)
@@ -49,8 +48,7 @@ def sums(typing, theta, w, at, x, start, features, bias):  # type: ignore[no-unt
     return three(theta, w, whole, x, whole, whole, one), build
 
 
-@intrinsic
-def add(typing, scale, x, start, features, bias, w, at):  # type: ignore[no-untyped-def]
+def _add(typing, scale, x, start, features, bias, w, at):  # type: ignore[no-untyped-def]
     """w += scale x, where w begins at `at`."""
     _contiguous(x, w)
     whole, number, one = types.int64, types.float64, types.boolean
@@ -67,6 +65,13 @@ def add(typing, scale, x, start, features, bias, w, at):  # type: ignore[no-unty
         return context.get_dummy_value()
 
     return types.none(number, x, whole, whole, one, w, whole), build
+
+
+sums, add = intrinsic(_sums), intrinsic(_add)
+for made in (sums, add):
+    # numba names an intrinsic at random in every process; with a name of its own, and a definition that is found by
+    # name too, what was compiled with it is found again.
+    made._set_uuid(f"{__name__}.{made.__name__}")
 
 
 def padded(length: int) -> int:

@@ -33,6 +33,8 @@ _lowered: set[Any] = {numerics.lane_sum, numerics.dot, models.binary_scores}
 
 SOURCES = (
     "algorithm.py",
+    "budget.py",
+    "honest.py",
     "losses.py",
     "models.py",
     "numerics.py",

@@ -38,21 +38,32 @@ class OneSample(NamedTuple):
 
 def one_sample(learner: Learner) -> OneSample:
     """The compiled halves of the round, and a memory that starts at the learner's state."""
-    model, rates, kind = learner.model, learner.rates, kind_of_round(learner)
-    make = {"flat": _flat_halves, "rows": _rows_halves, "general": _general_halves}[kind]
-    of_its_own = (model.features, model.classes)
-    decide, learn = once(f"one {kind}", learner, lambda: tuple(jit(half) for half in make(learner)), *of_its_own)
+    kind = kind_of_round(learner)
+    decide, learn = once(f"one {kind}", learner, lambda: tuple(jit(half) for half in halves(learner)))
+    return OneSample(decide, learn, memory_of(learner))
+
+
+def halves(learner: Learner) -> tuple[Any, Any]:
+    """The two functions, to be compiled; the sizes of the model are numbers of the memory."""
+    make = {"flat": _flat_halves, "rows": _rows_halves, "general": _general_halves}[kind_of_round(learner)]
+    return make(learner)
+
+
+def memory_of(learner: Learner) -> Array:
+    """A memory that starts at the learner's state."""
+    model, rates = learner.model, learner.rates
     row, size = lengths(learner)
     memory = np.zeros(VECTORS + 5 * size + row + 3 * model.classes)
     memory[NUMBERS : NUMBERS + 10] = [float(number) for number in rates[:10]]
     memory[NUMBERS + 10] = bool(np.any(rates.penalty > 0.0))
+    memory[NUMBERS + 11 : NUMBERS + 15] = model.features, row, size, model.classes
     memory[VECTORS + 3 * size : VECTORS + 4 * size] = 1.0
     for i, held in enumerate((*learner.state, rates.penalty, 1.0 / (1.0 + 2.0 * rates.eta * rates.penalty))):
         place = params(learner, memory, i)
         place[:] = held.reshape(place.shape)
-    if model.bias and kind != "general":
+    if model.bias and kind_of_round(learner) != "general":
         memory[VECTORS + 5 * size + model.features] = 1.0
-    return OneSample(decide, learn, memory)
+    return memory
 
 
 def lengths(learner: Learner) -> tuple[int, int]:
@@ -86,19 +97,35 @@ def numbers(memory: Any, penalty: Any) -> Any:
     )
 
 
+def sizes(memory: Any) -> Any:
+    """Features, the length of one class's parameters with their padding, that of all classes', and the classes."""
+    return int(memory[11]), int(memory[12]), int(memory[13]), int(memory[14])
+
+
 def vector(memory: Any, i: Any, size: Any) -> Any:
     """The i-th vector of the memory."""
     return memory[VECTORS + i * size : VECTORS + (i + 1) * size]
 
 
+def of_classes(memory: Any) -> Any:
+    """Of every class: the teacher's score, that of the decision, the slope."""
+    _, row, size, classes = sizes(memory)
+    start = VECTORS + 5 * size + row
+    return (
+        memory[start : start + classes],
+        memory[start + classes : start + 2 * classes],
+        memory[start + 2 * classes : start + 3 * classes],
+    )
+
+
 def _flat_halves(learner: Learner) -> tuple[Any, Any]:
     parts: Any = (lower(part, inline=True) for part in fused(learner.loss))
     adapt, adapt_by_row, observe, correct = parts
-    features, size = learner.model.features, padded(learner.model.shape[0])
-    for helper in (numbers, vector):
+    for helper in (numbers, vector, sizes):
         lower(helper)
 
     def decide(memory: Any, x: Any, u: Any) -> Any:
+        features, _, size, _ = sizes(memory)
         if x.shape[0] != features:
             return -1, False
         row, adapted = vector(memory, 5, size), vector(memory, 4, size)
@@ -122,6 +149,7 @@ def _flat_halves(learner: Learner) -> tuple[Any, Any]:
     def learn(memory: Any, y: Any) -> Any:
         if not UNLABELLED <= y <= 1:
             return False
+        _, _, size, _ = sizes(memory)
         last = memory[SEEN : SEEN + 9]
         seen = Seen(int(last[0]), int(last[1]), last[2], last[3], last[4] != 0.0, last[5], last[6], last[7], last[8])
         theta, w, penalty = vector(memory, 0, size), vector(memory, 1, size), vector(memory, 2, size)
@@ -145,22 +173,19 @@ def _flat_halves(learner: Learner) -> tuple[Any, Any]:
 def _rows_halves(learner: Learner) -> tuple[Any, Any]:
     parts: Any = (lower(part, inline=True) for part in fused_rows(learner.loss))
     observe_rows, learn_rows = parts
-    features, classes = learner.model.features, learner.model.classes
-    row_size, size = lengths(learner)
-    row_start = VECTORS + 5 * size
-    of_classes = row_start + row_size
-    for helper in (numbers, vector):
+    for helper in (numbers, vector, sizes, of_classes):
         lower(helper)
 
     def decide(memory: Any, x: Any, u: Any) -> Any:
+        features, length, size, _ = sizes(memory)
         if x.shape[0] != features:
             return -1, False
-        row = memory[row_start:of_classes]
+        row = memory[VECTORS + 5 * size : VECTORS + 5 * size + length]
         for i in range(features):
             row[i] = x[i]
-        h, scores = memory[of_classes : of_classes + classes], memory[of_classes + classes : of_classes + 2 * classes]
-        q, theta, w = memory[of_classes + 2 * classes :], vector(memory, 0, size), vector(memory, 1, size)
-        seen = observe_rows(theta, w, row, 0, row_size, False, h, scores, q, numbers(memory, 0.0))
+        h, scores, q = of_classes(memory)
+        theta, w = vector(memory, 0, size), vector(memory, 1, size)
+        seen = observe_rows(theta, w, row, 0, length, False, h, scores, q, numbers(memory, 0.0))
         if not seen.finite:
             return -1, False
         last = memory[SEEN : SEEN + 5]
@@ -168,51 +193,53 @@ def _rows_halves(learner: Learner) -> tuple[Any, Any]:
         return seen.label, u < seen.probability
 
     def learn(memory: Any, y: Any) -> Any:
+        _, length, size, classes = sizes(memory)
         if not UNLABELLED <= y < classes:
             return False
         last = memory[SEEN : SEEN + 5]
         seen = SeenByRows(int(last[0]), int(last[1]), last[2], last[3], last[4], True)
-        row, theta, w = memory[row_start:of_classes], vector(memory, 0, size), vector(memory, 1, size)
-        h, scores = memory[of_classes : of_classes + classes], memory[of_classes + classes : of_classes + 2 * classes]
-        q = memory[of_classes + 2 * classes :]
-        learn_rows(theta, w, row, 0, row_size, False, h, scores, q, seen, y, numbers(memory, 0.0))
+        row = memory[VECTORS + 5 * size : VECTORS + 5 * size + length]
+        theta, w = vector(memory, 0, size), vector(memory, 1, size)
+        h, scores, q = of_classes(memory)
+        learn_rows(theta, w, row, 0, length, False, h, scores, q, seen, y, numbers(memory, 0.0))
         return True
 
     return decide, learn
 
 
-def binary_slope(memory: Any, start: Any) -> Any:
-    return memory[start]
+def binary_slope(memory: Any) -> Any:
+    return of_classes(memory)[2][0]
 
 
-def multiclass_slope(memory: Any, start: Any) -> Any:
-    return memory[start:]
+def multiclass_slope(memory: Any) -> Any:
+    return of_classes(memory)[2]
 
 
-def keep_binary_slope(memory: Any, start: Any, slope: Any) -> Any:
-    memory[start] = slope
+def keep_binary(memory: Any, score: Any, slope: Any) -> Any:
+    _, scores, slopes = of_classes(memory)
+    scores[0], slopes[0] = score, slope
 
 
-def keep_multiclass_slope(memory: Any, start: Any, slope: Any) -> Any:
-    memory[start:] = slope
+def keep_multiclass(memory: Any, score: Any, slope: Any) -> Any:
+    _, scores, slopes = of_classes(memory)
+    scores[:], slopes[:] = score, slope
 
 
 def _general_halves(learner: Learner) -> tuple[Any, Any]:
-    model = learner.model
-    halves = bind(in_one_vector(model), learner.loss, learner.geometry)
+    model = in_one_vector(learner.model)
     observe_general: Any
     learn_general: Any
-    observe_general, learn_general = (lower(half) for half in halves)
-    features, classes, bias, signed = model.features, model.classes, model.bias, model.signed
-    width, size = lengths(learner)
-    row_start, slope_start = VECTORS + 5 * size, VECTORS + 5 * size + width + 2 * classes
-    two = classes == 2
-    slope_of, keep_slope = (binary_slope, keep_binary_slope) if two else (multiclass_slope, keep_multiclass_slope)
-    for helper in (numbers, vector, slope_of, keep_slope, widen):
+    observe_general, learn_general = (lower(half) for half in bind(model, learner.loss, learner.geometry))
+    scores_of: Any = lower(model.scores)
+    bias, signed = model.bias, model.signed
+    two = model.classes == 2
+    slope_of, keep = (binary_slope, keep_binary) if two else (multiclass_slope, keep_multiclass)
+    for helper in (numbers, vector, sizes, slope_of, keep, widen):
         lower(helper)
 
     def decide(memory: Any, x: Any, u: Any) -> Any:
-        row = memory[row_start : row_start + width]
+        features, width, size, _ = sizes(memory)
+        row = memory[VECTORS + 5 * size : VECTORS + 5 * size + width]
         if x.shape[0] != features or not widen(x, row, bias, signed):
             return -1, False
         state = State(vector(memory, 0, size), vector(memory, 1, size))
@@ -223,14 +250,16 @@ def _general_halves(learner: Learner) -> tuple[Any, Any]:
         last[0], last[1], last[2] = decided.label, decided.pseudolabel, decided.margin
         last[3], last[4] = decided.probability, decided.query
         vector(memory, 4, size)[:] = decided.adapted
-        keep_slope(memory, slope_start, decided.slope)
+        keep(memory, scores_of(decided.adapted, row), decided.slope)
         return decided.label, decided.query
 
     def learn(memory: Any, y: Any) -> Any:
+        _, width, size, classes = sizes(memory)
         if not UNLABELLED <= y < classes:
             return False
         last = memory[SEEN : SEEN + 5]
-        teacher, student, row = vector(memory, 0, size), vector(memory, 1, size), memory[row_start : row_start + width]
+        teacher, student = vector(memory, 0, size), vector(memory, 1, size)
+        row = memory[VECTORS + 5 * size : VECTORS + 5 * size + width]
         decided = Decision(
             int(last[0]),
             int(last[1]),
@@ -238,7 +267,7 @@ def _general_halves(learner: Learner) -> tuple[Any, Any]:
             last[3],
             last[4] != 0.0,
             vector(memory, 4, size),
-            slope_of(memory, slope_start),
+            slope_of(memory),
         )
         after = learn_general(State(teacher, student), row, decided, y, numbers(memory, vector(memory, 2, size)))
         teacher[:], student[:] = after.teacher, after.student

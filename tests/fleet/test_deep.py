@@ -12,6 +12,7 @@ from osamd.fleet.engines import by_steps
 from osamd.fleet.fleet import Fleet, Member
 from osamd.losses import loss
 from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep
+from osamd.streams.base import query_generator
 
 NUMBERS = {"eta": 0.01, "sigma": 0.3, "teacher": TeacherStep(cap=0.1, scale=0.05), "adaptation": InnerLoops(3, 0.2)}
 
@@ -27,7 +28,7 @@ def test_ask_and_tell_are_a_fleet_of_one(make, method):
     rounds, module = 30, make().double()
     learner = OSAMD(module, method=method, label_rate=0.3, seed=7, **NUMBERS)
     seen = samples(shape, rounds)
-    seen = seen._replace(u=torch.from_numpy(np.random.default_rng(7).random(rounds))[None])
+    seen = seen._replace(u=torch.from_numpy(query_generator(7).random(rounds))[None])
     settings = Settings(loss=loss("softmax"), label_rate=0.3, **NUMBERS)
     fleet = Fleet([Member(module, method, settings)], shape, dtype=torch.float64)
     record = fleet.record(rounds)
@@ -47,7 +48,7 @@ def test_ask_changes_nothing_and_tell_changes_the_student():
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     learner = OSAMD(module, **NUMBERS)
     decisions = [learner.ask(torch.ones(5)) for _ in range(3)]
-    assert len({(d.label, d.margin, d.probabilities) for d in decisions}) == 1
+    assert len({(d.label, d.margin, *d.probabilities.values()) for d in decisions}) == 1
     assert same(before, learner.state_dict())
     learner.tell(decisions[0], 2)
     assert not same(before, learner.state_dict())
@@ -88,7 +89,7 @@ def test_two_classes_by_one_output_or_two_are_the_same_model(outputs, one):
     margin = gap.sum().abs() if outputs == "logits" else (2 * p - 1).abs()
     assert decision.margin == pytest.approx(float(margin))
     assert decision.pseudolabel == int(gap.sum() >= 0)
-    assert sum(decision.probabilities) == pytest.approx(1.0)
+    assert sum(decision.probabilities.values()) == pytest.approx(1.0)
 
 
 def test_dropout_and_batch_norm_while_online_are_options():
@@ -162,7 +163,7 @@ def test_samples_that_do_not_fit_are_refused_and_change_nothing(x):
     assert learner.ask(torch.ones(5)).margin == before
 
 
-@pytest.mark.parametrize("y", [3, -1, "dog", 1.5, True])
+@pytest.mark.parametrize("y", [3, -1, "dog", 1.5, torch.tensor(0.5)])
 def test_labels_that_are_no_class_are_refused_and_change_nothing(y):
     learner = OSAMD(dense(), **NUMBERS)
     decision = learner.ask(torch.ones(5))
@@ -335,3 +336,83 @@ def test_what_a_module_cannot_be_asked_is_said_in_a_sentence():
         learner = OSAMD(dense(), **NUMBERS)
         decision = learner.ask(torch.ones(5))
     learner.tell(decision, torch.tensor(1))
+
+
+def test_late_labels_play_their_round_when_they_come():
+    """Told at once or later, a label teaches the same where the model has not moved in between."""
+    x = torch.randn(4, 5)
+    learners = [OSAMD(dense(), seed=1, **NUMBERS) for _ in range(2)]
+    at_once = learners[0].ask(x[0])
+    learners[0].tell(at_once, 1)
+    late = learners[1].ask(x[0])
+    for row in x[1:]:
+        learners[1].ask(row)
+    learners[1].tell(late, 1)
+    assert same(learners[0].state_dict(), learners[1].state_dict())
+
+
+def test_a_network_keeps_its_budget_and_names_its_classes():
+    torch.manual_seed(0)
+    learner = OSAMD(dense(), classes=["a", "b", "c"], budget=0.2, **NUMBERS)
+    for row in torch.randn(100, 5):
+        decision = learner.ask(row)
+        assert decision.label in ("a", "b", "c")
+        learner.tell(decision, "b" if decision.query else None)
+        assert learner.asked <= 0.2 * learner.rounds
+    assert learner.asked >= 15
+    assert learner.accuracy().labels == learner.asked
+    with pytest.raises(InputError, match="2 are named"):
+        OSAMD(dense(), classes=["a", "b"], **NUMBERS).ask(torch.ones(5))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_a_saved_network_goes_on_bit_for_bit(make, method, tmp_path):
+    shape = (5,) if make is dense else (1, 9, 9)
+    x = torch.randn(40, *shape, generator=torch.Generator().manual_seed(2))
+    learner = OSAMD(make(), method=method, budget=0.3, seed=3, **NUMBERS)
+    for row in x[:20]:
+        decision = learner.ask(row)
+        if not decision.query:
+            learner.tell(decision, None)
+    learner.save(tmp_path / "learner")
+    torch.manual_seed(99)
+    again = OSAMD.load(tmp_path / "learner", make())
+    assert [d.id for d in again.pending] == [d.id for d in learner.pending]
+    for one in (learner, again):
+        for row in x[20:]:
+            decision = one.ask(row)
+            one.tell(decision, 1 if decision.query else None)
+        for late in one.pending:
+            one.tell(late.id, 2)
+    assert same(learner.state_dict(), again.state_dict())
+    assert same(learner.teacher_state_dict(), again.teacher_state_dict())
+    ours, theirs = learner._saved(), again._saved()
+    assert ours.content == theirs.content
+    assert all(np.array_equal(ours.arrays[name], theirs.arrays[name]) for name in ours.arrays)
+
+
+def test_files_of_the_other_kind_and_other_modules_are_refused(tmp_path):
+    import osamd
+
+    osamd.OSAMD(features=2).save(tmp_path / "linear")
+    learner = OSAMD(dense(), **NUMBERS)
+    learner.ask(torch.ones(5))
+    learner.save(tmp_path / "network")
+    with pytest.raises(InputError, match=r"osamd\.OSAMD\.load"):
+        OSAMD.load(tmp_path / "linear", dense())
+    with pytest.raises(InputError, match=r"osamd\.deep\.OSAMD\.load"):
+        osamd.OSAMD.load(tmp_path / "network")
+    with pytest.raises(InputError, match="not like the one that was saved"):
+        OSAMD.load(tmp_path / "network", convolutional())
+
+
+def test_a_network_can_be_copied_and_pickled():
+    import pickle
+
+    learner = OSAMD(dense(), **NUMBERS)
+    learner.tell(learner.ask(torch.ones(5)), 1)
+    for other in (learner.copy(), pickle.loads(pickle.dumps(learner))):
+        assert same(other.state_dict(), learner.state_dict())
+        other.tell(other.ask(torch.ones(5)), 0)
+        assert not same(other.state_dict(), learner.state_dict())

@@ -1,0 +1,242 @@
+"""OSAMD as a River classifier, on dictionaries whose features and classes come as they come.
+
+    model = preprocessing.StandardScaler() | OSAMDClassifier()
+    model.learn_one(x, y)                            # y=None: an unlabelled round, the pseudolabel stands in
+
+    model = OSAMDActive(preprocessing.StandardScaler() | OSAMDClassifier(budget=0.1))
+    y_pred, ask = model.predict_one(x)               # River's protocol for active learning
+    if ask:
+        model.learn_one(x, y)
+
+A feature that a sample lacks is 0, as in River's own linear models, and one that is new starts with weight 0.
+
+River declares no classes, so the model grows. It begins with two that have no name yet: the first label names the one
+it decides for at first, the second label the other. That is OSAMD on the two classes, as if they had been declared. A
+third label makes the model one of several classes (Algorithm 2): w becomes the two rows -w/2 and +w/2, which score the
+old classes against each other as before, and every class from there on begins with a row of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import numpy as np
+
+from osamd import honest
+from osamd.adapters import needs
+from osamd.decisions import Decision
+from osamd.errors import InputError, reject
+from osamd.learner import OSAMD, REACH
+from osamd.numerics import Array
+from osamd.store import Saved
+
+try:
+    from river import base, compose
+    from river.active.base import ActiveLearningClassifier
+except ImportError:
+    raise needs("River", "river") from None
+
+Sample = dict[Hashable, Any]
+
+FEWEST = 8
+"""Columns a model starts with, at least; whenever they do not suffice they are doubled."""
+
+
+class OSAMDClassifier(base.Classifier):
+    """A linear classifier that learns from labels and, round by round, from samples without one.
+
+    The parameters are those of `osamd.OSAMD`; `eta` is 0.3 / (features of the first sample + 1) where none is given.
+    Nobody is asked for labels unless `OSAMDActive` is put around it, so sigma and the budget are for that.
+    `predict_one` and `predict_proba_one` speak for the student and never change it. `learner` is the learner inside,
+    whose classes are the numbers 0, 1, ...; it knows its accuracy.
+
+    >>> model = OSAMDClassifier()
+    >>> for x, y in [({"a": 1.0}, "yes"), ({"b": 2.0}, "no"), ({"a": 1.5, "b": 0.5}, None)] * 5:
+    ...     model.learn_one(x, y)
+    >>> model.predict_one({"a": 2.0}), model.predict_one({"b": 1.0, "c": 5.0})
+    ('yes', 'no')
+    """
+
+    def __init__(
+        self,
+        *,
+        eta: float | None = None,
+        sigma: float = 1.0,
+        method: str = "osamd",
+        loss: str = "hinge",
+        l2: float = 0.0,
+        label_rate: float | None = None,
+        budget: float | None = None,
+        budget_window: int | None = None,
+        max_labels: int | None = None,
+        floor: float | None = None,
+        window: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        self.eta = eta
+        self.sigma = sigma
+        self.method = method
+        self.loss = loss
+        self.l2 = l2
+        self.label_rate = label_rate
+        self.budget = budget
+        self.budget_window = budget_window
+        self.max_labels = max_labels
+        self.floor = floor
+        self.window = window
+        self.seed = seed
+        self.learner: OSAMD | None = None
+        self._width = 0
+        self._columns: dict[Hashable, int] = {}
+        self._classes: dict[Hashable, int] = {}
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: Sample, y: Any = None, *, decision: Decision | int | None = None) -> None:
+        """Play a round with the label y, or without one where it is None or nan.
+
+        `decision` ends a round that `ask_one` began: what that returned, or the id of one that asks.
+        """
+        y = None if y != y else y
+        learner = self._ready(x, y) if decision is None else self._named(y)
+        learner.tell(learner.ask(self._row(x)) if decision is None else decision, self._classes.get(y))
+
+    def ask_one(self, x: Sample) -> Decision:
+        """The first half of a round: decide, and draw whether to ask for the label. The model stays as it is."""
+        return self._ready(x, None).ask(self._row(x))
+
+    def predict_proba_one(self, x: Sample, **kwargs: Any) -> dict[Any, float]:
+        """Of each class that has had a label; calibrated only where the loss is a likelihood."""
+        if self.learner is None or len(self._classes) < 2:
+            return dict.fromkeys(self._classes, 1.0)
+        shares = self.learner.predict_proba(self._row(x))
+        return {name: shares[index] for name, index in self._classes.items()}
+
+    def _ready(self, x: Sample, y: Any) -> OSAMD:
+        """The learner, with a column for every feature of x and a place for the class y."""
+        for name in sorted(x.keys() - self._columns.keys(), key=repr):  # whatever the order of the dictionary
+            self._columns[name] = len(self._columns)
+        needed = len(self._columns)
+        if self.learner is None:
+            settings = self._get_params()
+            settings["eta"] = REACH / (len(x) + 1) if self.eta is None else self.eta
+            self._width = max(FEWEST, needed)
+            self.learner = OSAMD(features=self._width, classes=2, **settings)
+        elif needed > self._width:
+            self._width = max(needed, 2 * self._width)
+            self.learner = grown(self.learner, self._width, len(self.learner.classes))
+        return self._named(y)
+
+    def _named(self, y: Any) -> OSAMD:
+        """The learner, with a place for the class y."""
+        if self.learner is None:
+            raise InputError("`learn_one(decision=...)`: nothing was asked of this model yet; call ask_one first.")
+        if y is not None and y not in self._classes:
+            known = len(self._classes)
+            if known >= 2:
+                self.learner = grown(self.learner, self._width, known + 1)
+            # A model that knows nothing decides for the second of its two classes.
+            self._classes[y] = 1 - known if known < 2 else known
+        return self.learner
+
+    def _row(self, x: Sample) -> Array:
+        """The sample as a vector; features without a column have weight 0 and are left out."""
+        row = np.zeros(self._width)
+        for name, value in x.items():
+            column = self._columns.get(name)
+            if isinstance(value, str):
+                raise InputError(
+                    f"`learn_one(x=...)`: feature {name!r} holds the text {value!r}; make it numbers first, as"
+                    " river.preprocessing.OneHotEncoder does."
+                )
+            if column is not None:
+                row[column] = value
+        return row
+
+
+def grown(learner: OSAMD, features: int, classes: int) -> OSAMD:
+    """The learner with more columns, which weigh nothing, and more classes, whose scores are zero.
+
+    Rounds, budget, draws, pending queries and accuracy go on. Its classes are 0, 1, ...
+    """
+    arrays, content = learner._saved()
+    arrays["meter"] = arrays["meter"].copy()
+    arrays["meter"][honest.CLASSES] = classes
+    had = int(content["features"])
+    for name in ("teacher", "student"):
+        rows = arrays[name]
+        if classes > 2 and len(rows) == 1:
+            rows = np.concatenate([-0.5 * rows, 0.5 * rows])
+        wider = np.zeros((max(len(rows), classes if classes > 2 else 1), features + 1))
+        wider[: len(rows), :had], wider[: len(rows), -1] = rows[:, :had], rows[:, -1]
+        arrays[name] = wider
+    if "pending.samples" in arrays:
+        arrays["pending.samples"] = np.pad(arrays["pending.samples"], ((0, 0), (0, features - had)))
+        scores = arrays["pending.scores"]
+        if classes > 2:
+            scores = np.stack([-0.5 * scores, 0.5 * scores], axis=1) if scores.ndim == 1 else scores
+            arrays["pending.scores"] = np.pad(scores, ((0, 0), (0, classes - scores.shape[1])))
+    return OSAMD._revive(Saved(arrays, content | {"features": features, "classes": list(range(classes))}))
+
+
+class OSAMDActive(ActiveLearningClassifier):
+    """River's active learning around an `OSAMDClassifier`, or a pipeline that ends in one, with its sigma and budget.
+
+    `predict_one` and `predict_proba_one` return the prediction and whether to ask for the label, and each call is a
+    round. Where they do not ask, the round ends there and then: River shows such a sample to nobody again, so the model
+    learns from its pseudolabel at once. Where they ask, `learn_one` ends it when the label comes, soon or late;
+    learn_one(x, None) says that none will. Labels of samples that were not asked for are welcome, and are rounds too.
+
+    Transformers belong inside, where they learn from every sample: outside, River teaches them only those asked for,
+    and by the time a label comes they have changed the sample, which is then not recognised.
+
+    >>> from river import preprocessing
+    >>> model = OSAMDActive(preprocessing.StandardScaler() | OSAMDClassifier(budget=0.5))
+    >>> asked = 0
+    >>> for x, y in [({"a": 0.0}, "no"), ({"a": 1.0}, "yes")] * 20:
+    ...     _, ask = model.predict_one(x)
+    ...     if ask:
+    ...         asked += 1
+    ...         model.learn_one(x, y)
+    >>> asked <= 20, model.predict_one({"a": 1.0})[0]
+    (True, 'yes')
+    """
+
+    def __init__(self, classifier: base.Classifier) -> None:
+        super().__init__(classifier, seed=None)  # the draws are those of the classifier
+        last = classifier._last_step if isinstance(classifier, compose.Pipeline) else classifier
+        if not isinstance(last, OSAMDClassifier):
+            rule = "classifier must be an OSAMDClassifier of osamd.adapters.river, or a pipeline that ends in one."
+            raise reject("OSAMDActive", "classifier", classifier, rule)
+        self._asked: dict[int, Hashable] = {}
+
+    def learn_one(self, x: Sample, y: Any = None, **kwargs: Any) -> None:
+        """Give the label of a sample, or None where none will come."""
+        sample = frozenset(x.items())
+        number = next((number for number, asked in self._asked.items() if asked == sample), None)
+        if number is not None:
+            del self._asked[number]
+        self._learn(x, y, number)
+
+    def _ask_for_label(self, x: Sample, y_pred: Any) -> bool:
+        inside, last = x, self.classifier
+        if isinstance(last, compose.Pipeline):
+            inside, last = last._transform_one(x)
+        assert isinstance(last, OSAMDClassifier)
+        decision = last.ask_one(inside)
+        if decision.query:
+            self._asked[decision.id] = frozenset(x.items())
+        else:
+            self._learn(x, None, decision)
+        return decision.query
+
+    def _learn(self, x: Sample, y: Any, decision: Decision | int | None) -> None:
+        inside: Any = self.classifier  # a pipeline hands `decision` on to its last step
+        inside.learn_one(x, y, decision=decision)
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"classifier": OSAMDClassifier()}

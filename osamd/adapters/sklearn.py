@@ -1,0 +1,202 @@
+"""OSAMD as a scikit-learn classifier, for pipelines, grids and semi-supervised streams.
+
+    model = OSAMDClassifier().fit(X_source, y_source)
+    model.partial_fit(X, y)         # a missing label in y is an unlabelled round: the pseudolabel stands in for it
+
+A label is missing where it is nan, None or -1, as in scikit-learn's semi-supervised models. With classes -1 and 1 that
+would be ambiguous, so -1 is a class where the declared `classes` hold it, and, where none are declared, where y holds
+fewer than two other classes.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osamd.adapters import needs
+from osamd.decisions import Decision
+from osamd.errors import InputError, reject
+from osamd.learner import OSAMD
+from osamd.numerics import Array
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+    from sklearn.utils import assert_all_finite, check_random_state, column_or_1d  # type: ignore[import-untyped]
+    from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
+    from sklearn.utils.validation import (  # type: ignore[import-untyped]
+        check_consistent_length,
+        check_is_fitted,
+        validate_data,
+    )
+except ImportError:
+    raise needs("scikit-learn", "sklearn") from None
+
+Labels = NDArray[Any]
+Missing = NDArray[np.bool_]
+
+
+class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear classifier that learns from labels and, round by round, from samples without one.
+
+    The parameters are those of `osamd.OSAMD`; `random_state` seeds the draws of its queries, which only `learner_.ask`
+    uses. After `fit` or `partial_fit`, `learner_` is the learner inside: it asks, and knows its accuracy.
+    `predict`, `predict_proba` and `decision_function` speak for the student and never change it.
+
+    >>> import numpy as np
+    >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0], [3.0]])
+    >>> model = OSAMDClassifier().fit(X, [0, 0, 1, 1, -1])
+    >>> model.predict([[-3.0], [3.0]]).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        *,
+        eta: float | None = None,
+        sigma: float = 1.0,
+        method: str = "osamd",
+        loss: Any = "hinge",
+        l2: float = 0.0,
+        geometry: Any = None,
+        teacher: Any = None,
+        adaptation: Any = None,
+        label_rate: float | None = None,
+        standardise: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.eta = eta
+        self.sigma = sigma
+        self.method = method
+        self.loss = loss
+        self.l2 = l2
+        self.geometry = geometry
+        self.teacher = teacher
+        self.adaptation = adaptation
+        self.label_rate = label_rate
+        self.standardise = standardise
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Start anew: fit the labelled rows as a source, then play the others as unlabelled rounds, in their order."""
+        rows, labels, missing = self._checked(X, y, None, reset=True)
+        classes = np.unique(labels[~missing])
+        if len(classes) < 2:
+            raise InputError(
+                f"`fit(y=...)`: y holds {len(classes)} class{'es' * (len(classes) != 1)}, and must hold two or more; to"
+                " start before they are seen, name them in partial_fit(X, y, classes=...)."
+            )
+        source = rows[~missing], labels[~missing]
+        self.learner_ = OSAMD.from_source(*source, classes=classes.tolist(), **self._settings())
+        self.classes_ = classes
+        return self._play(rows[missing], labels[missing], missing[missing])
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Play a round for every row, in their order: with its label, or with the pseudolabel where that is missing.
+
+        The first call, where no `fit` came before it, names all the classes there will be.
+        """
+        first = not hasattr(self, "learner_")
+        named = np.unique(classes) if classes is not None else None if first else self.classes_
+        if named is None:
+            raise InputError("`partial_fit(classes=None)`: the first call must name all the classes there will be.")
+        if not first and not np.array_equal(named, self.classes_):
+            rule = f"they have been {self.classes_.tolist()} so far; fit starts anew."
+            raise reject("partial_fit", "classes", named.tolist(), rule)
+        rows, labels, missing = self._checked(X, y, named, reset=first)
+        strange = np.setdiff1d(labels[~missing], named)
+        if len(strange):
+            raise reject("partial_fit", "y", strange[0], f"it is not among the classes, {named.tolist()}.")
+        if first:
+            self.learner_ = OSAMD(features=rows.shape[1], classes=named.tolist(), **self._settings())
+            self.classes_ = named
+        return self._play(rows, labels, missing)
+
+    def predict(self, X: Any) -> Labels:
+        """The class of every row, as the student decides once it has adapted to that row."""
+        rows = self._seen(X)
+        return np.array([self.learner_.predict(row) for row in rows], dtype=self.classes_.dtype)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Of every row, a column a class; calibrated only where the loss is a likelihood."""
+        rows = self._seen(X)
+        return np.array([list(self.learner_.predict_proba(row).values()) for row in rows])
+
+    def decision_function(self, X: Any) -> Array:
+        """The scores by which `predict` decides: positive for the second of two classes, else a column a class."""
+        return np.array([decision.score for decision in self._decisions(X)])
+
+    def margin(self, X: Any) -> Array:
+        """The teacher's confidence in every row, which the query asks by: |H|, or best minus second-best score."""
+        return np.array([decision.margin for decision in self._decisions(X)])
+
+    def _settings(self) -> dict[str, Any]:
+        given: dict[str, Any] = self.get_params(deep=False)
+        seed = given.pop("random_state")
+        plain = isinstance(seed, numbers.Integral)
+        return given | {"seed": int(seed if plain else check_random_state(seed).randint(2**31 - 1))}
+
+    def _checked(self, X: Any, y: Any, classes: Labels | None, *, reset: bool) -> tuple[Array, Labels, Missing]:
+        """Rows, labels and which of these are missing."""
+        if y is None:
+            raise InputError("`fit(y=None)`: OSAMDClassifier requires y to be passed, but the target y is None.")
+        rows = self._rows(X, reset=reset)
+        labels = column_or_1d(y, warn=True, dtype=object if isinstance(y, list) else None)
+        check_consistent_length(rows, labels)
+        missing = missing_labels(labels, classes)
+        if labels.dtype.kind == "O":
+            alike = np.array(labels[~missing].tolist())
+            if alike.dtype.kind in "biuf":  # numbers among None
+                labels = np.zeros(len(labels), dtype=alike.dtype)
+                labels[~missing] = alike
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels[~missing], input_name="y")
+        check_classification_targets(labels[~missing])
+        return rows, labels, missing
+
+    def _play(self, rows: Array, labels: Labels, missing: Missing) -> Self:
+        learner = self.learner_
+        for row, label, unlabelled in zip(rows, labels.tolist(), missing, strict=True):
+            learner.tell(learner.ask(row), None if unlabelled else label)
+        return self
+
+    def _seen(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self._rows(X, reset=False)
+
+    def _rows(self, X: Any, *, reset: bool) -> Array:
+        rows: Array = validate_data(self, X, reset=reset, dtype=np.float64, order="C")
+        return rows
+
+    def _decisions(self, X: Any) -> Iterator[Decision]:
+        return (self.learner_.peek(row) for row in self._seen(X))
+
+
+def missing_labels(labels: Labels, classes: Labels | None) -> Missing:
+    """Which labels are missing, where `classes` are declared (None: they are those of the labels).
+
+    >>> missing_labels(np.array([0, -1, 1]), None).tolist(), missing_labels(np.array([1, -1, 1]), None).tolist()
+    ([False, True, False], [False, False, False])
+    """
+    missing: Missing = np.zeros(len(labels), dtype=bool)
+    if labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.array([_absent(label) for label in labels], dtype=bool)
+    if labels.dtype.kind not in "ifO":
+        return missing
+    present = labels[~missing].tolist()
+    is_class = len({*present, -1}) < 3 if classes is None else -1 in classes.tolist()
+    if not is_class:
+        missing[~missing] = [label == -1 for label in present]
+    return missing
+
+
+def _absent(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA is neither equal to itself nor not
+        return True

@@ -1,0 +1,301 @@
+"""Ask and tell: decisions with their ids, queries that are pending, labels that come late or never.
+
+    decision = learner.ask(x)      # decides, and draws whether to ask for the label; the model stays as it is
+    learner.tell(decision, y)      # learns: the label, or None where none will come
+
+Any number of decisions may be open at a time, and they are told in any order. The second half of a round is played when
+its label is told, from the state of then: the pseudolabel and w_t are computed anew from the sample that was kept. So a
+late label teaches as if its sample had come late, and where every `tell` follows its `ask` it is the round of
+`osamd.algorithm` exactly. A query whose label never comes expires: the pseudolabel stands in for it.
+
+What the model is, is left to a `Core`: compiled linear models (`osamd.learner`) or networks (`osamd.deep`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from osamd import budget as budgets
+from osamd import honest, store
+from osamd.decisions import Core, Decision, plain
+from osamd.errors import InputError, reject, require_whole
+from osamd.health import Health, health
+from osamd.numerics import Array
+from osamd.scores import UNLABELLED
+from osamd.streams.base import query_generator
+
+DRAWS = 512
+"""Uniforms that are drawn at a time; the sequence is the same whatever their number."""
+
+
+class AskTell:
+    """The round as an object; see the module. `osamd.OSAMD` and `osamd.deep.OSAMD` are the two to use.
+
+    It is not for several threads at once: whoever shares one puts a lock around `ask` and `tell`.
+    """
+
+    def __init__(self, book: Array, meter: Array, classes: list[Any], expire_after: int | None, seed: int) -> None:
+        self._book, self._meter = book, meter
+        self._name_classes(classes)
+        self._expire_after = None if expire_after is None else require_whole("OSAMD", "expire_after", expire_after)
+        self._generator = query_generator(require_whole("OSAMD", "seed", seed, 0))
+        self._uniforms: list[float] = []
+        self._pending: dict[int, Decision] = {}
+        self._held: Decision | None = None
+        self._rounds = self._told = self._expired = 0
+        self._core: Any = None  # a Core, once the first sample has shown what it must be like
+        self._sample: Callable[[Any], Any] = self._meet
+
+    def _name_classes(self, names: list[Any]) -> None:
+        self._classes = names
+        self._index = {name: i for i, name in enumerate(names)}
+
+    def _meet(self, x: Any) -> Any:
+        """The first sample, which says what the model must be like: make it, `_bind` it, and return the sample."""
+        raise NotImplementedError
+
+    def _bind(self, core: Core, sample: Callable[[Any], Any]) -> None:
+        """Take this core from now on; `sample` checks what the user gives, and returns what the core observes."""
+        self._core = core
+        self._book, self._meter = core.book, core.meter
+        # Held here, since a look-up through the core costs as much as a short round.
+        self._sample = sample
+        self._observe: Callable[[Any, float], Any] = core.observe
+        self._learn: Callable[[int], Any] = core.learn
+
+    def ask(self, x: Any) -> Decision:
+        """Decide on one sample, and draw whether to ask for its label. The model stays as it is."""
+        held = self._held
+        if held is not None:
+            self._set_aside(held)
+        sample = self._sample(x)
+        uniforms = self._uniforms or self._draw()
+        u = uniforms.pop()
+        seen = self._observe(sample, u)
+        if seen[0] < 0:
+            uniforms.append(u)
+            raise self._core.refusal(sample)
+        number = self._rounds
+        self._rounds = number + 1
+        decision = Decision(number, seen, self)
+        self._held = decision
+        if seen[1]:
+            decision._sample = self._core.last()
+            self._pending[number] = decision
+        return decision
+
+    def tell(self, decision: Decision | int, y: Any = None) -> None:
+        """Learn from a decision, or from a pending query by its id: the label y, or None where none will come.
+
+        Labels that were not asked for are welcome too: they teach, and count neither for the budget nor for the
+        estimate of the accuracy, whose queries are drawn.
+        """
+        if y is None:
+            label = UNLABELLED
+        else:
+            try:
+                label = self._index[y]
+            except (KeyError, TypeError):
+                raise (self._no_class(y) if self._classes else self._not_pending(decision, "tell")) from None
+        if decision is not self._held or decision is None:
+            decision = self._recall(decision)
+        self._finish(decision, label)
+        if self._expire_after is not None and self._pending:
+            self.expire(older_than=self._expire_after)
+
+    def expire(self, decision: Decision | int | None = None, *, older_than: int | None = None) -> int:
+        """Give up waiting for one query, or for all asked more than `older_than` rounds ago; returns how many.
+
+        The pseudolabel stands in for the label: the teacher's opinion of now.
+        """
+        if (decision is None) == (older_than is None):
+            raise InputError("`expire(...)`: give a decision or its id, or older_than=rounds, and not both.")
+        if older_than is None:
+            number = decision.id if isinstance(decision, Decision) else decision
+            if not isinstance(number, int) or number not in self._pending:
+                raise self._not_pending(decision, "expire")
+            late = [number]
+        else:
+            last = self._rounds - 1 - require_whole("expire", "older_than", older_than, 0)
+            late = list(itertools.takewhile(lambda number: number < last, self._pending))
+        for number in late:
+            self._finish(self._recall(number), UNLABELLED)
+        return len(late)
+
+    def peek(self, x: Any) -> Decision:
+        """The decision that `ask` would make, without a round: nothing is drawn or counted, and it cannot be told."""
+        if self._held is not None:
+            self._set_aside(self._held)
+        sample = self._sample(x)
+        seen = self._core.peek(sample)
+        if seen[0] < 0:
+            raise self._core.refusal(sample)
+        decision = Decision(-1, (seen[0], False, *seen[2:]), self)
+        decision._open = False
+        return decision
+
+    def predict(self, x: Any) -> Any:
+        """The class that `ask` would decide for, without a round."""
+        return self.peek(x).label
+
+    def predict_proba(self, x: Any) -> dict[Any, float]:
+        """The probabilities of the classes that `ask` would give, without a round."""
+        return self.peek(x).probabilities
+
+    def accuracy(self, *, window: bool = False, level: float = 0.9) -> honest.Accuracy:
+        """The accuracy over all rounds, or the last ones, from the labels that were asked for alone."""
+        return honest.accuracy(self._meter, window=window, level=level)
+
+    def health(self) -> Health:
+        """How pseudolabels, margins and labels have been doing of late, and whether self-training has collapsed."""
+        return health(self._meter, self._classes)
+
+    def save(self, path: str | Path) -> None:
+        """Write all that the learner is into one file: parameters, generator, budget, pending queries, accuracy.
+
+        A learner that is loaded from it goes on bit for bit as this one does. Decisions that were not queries and have
+        not been told yet are not kept.
+        """
+        store.write(path, self._saved())
+
+    def copy(self) -> Self:
+        """A learner of its own, equal to this one in everything."""
+        return self._revive(self._saved(), *self._like())
+
+    def __reduce__(self) -> Any:
+        return type(self)._revive, (self._saved(), *self._like())
+
+    def _like(self) -> tuple[Any, ...]:
+        """What `_revive` needs beside what was saved."""
+        return ()
+
+    def _saved(self) -> store.Saved:
+        pending = list(self._pending.values())
+        arrays = {} if self._core is None else self._core.arrays()
+        if pending:
+            arrays["pending.samples"] = self._core.stacked([one._sample for one in pending])
+            arrays["pending.scores"] = np.array([one._seen[7] for one in pending])
+        arrays |= {"book": self._book, "meter": self._meter, "uniforms": np.array(self._uniforms)}
+        content = {
+            "rounds": self._rounds,
+            "told": self._told,
+            "expired": self._expired,
+            "expire_after": self._expire_after,
+            "classes": self._classes,
+            "generator": self._generator.bit_generator.state,
+            "pending": [[one.id, *(plain(value) for value in one._seen[:7])] for one in pending],
+        }
+        return store.Saved(arrays, content | self._described())
+
+    def _described(self) -> dict[str, Any]:
+        """What JSON must hold to make a learner of this kind anew."""
+        raise NotImplementedError
+
+    @classmethod
+    def _revive(cls, saved: store.Saved, *like: Any) -> Self:
+        """The learner that `_saved` described."""
+        raise NotImplementedError
+
+    def _resume(self, saved: store.Saved) -> None:
+        """Take up rounds, generator and pending queries; the model has been made alike."""
+        arrays, content = saved
+        if self._core is not None:
+            self._core.restore(arrays)
+        self._book[:], self._meter[:] = arrays["book"], arrays["meter"]
+        self._rounds, self._told, self._expired = (int(content[name]) for name in ("rounds", "told", "expired"))
+        self._generator.bit_generator.state = content["generator"]
+        self._uniforms = arrays["uniforms"].tolist()
+        for i, (number, *seen) in enumerate(content["pending"]):
+            score = arrays["pending.scores"][i]
+            score = float(score) if score.ndim == 0 else score
+            sample = self._core.unstacked(arrays["pending.samples"], i)
+            self._pending[number] = Decision(number, (*seen, score), self, sample)
+
+    @property
+    def rounds(self) -> int:
+        """How many samples were asked about."""
+        return self._rounds
+
+    @property
+    def asked(self) -> int:
+        """How many labels were asked for."""
+        return budgets.asked(self._book)
+
+    @property
+    def told(self) -> int:
+        """How many of those were told."""
+        return self._told
+
+    @property
+    def expired(self) -> int:
+        """How many of those never came."""
+        return self._expired
+
+    @property
+    def pending(self) -> list[Decision]:
+        """The queries whose labels are awaited, the oldest first."""
+        return list(self._pending.values())
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes, in the order of their scores."""
+        return list(self._classes)
+
+    def _draw(self) -> list[float]:
+        self._uniforms = self._generator.random(DRAWS)[::-1].tolist()
+        return self._uniforms
+
+    def _set_aside(self, held: Decision) -> None:
+        """Keep the sample of the decision in hand, for the core is about to observe another."""
+        if held._sample is None:
+            held._sample = self._core.last()
+        self._held = None
+
+    def _recall(self, decision: Any) -> Decision:
+        """The open decision, observed anew from its sample where it is not the one in hand."""
+        found = self._pending.get(decision) if isinstance(decision, int) else decision
+        if not isinstance(found, Decision) or found._learner is not self or not found._open:
+            raise self._not_pending(decision, "tell")
+        if found is not self._held:
+            if self._held is not None:
+                self._set_aside(self._held)
+            if self._core.peek(found._sample)[0] < 0:
+                raise self._core.refusal(found._sample)
+        return found
+
+    def _finish(self, decision: Decision, label: int) -> None:
+        """Play the second half of the round for the decision in hand."""
+        self._learn(label)
+        self._held = None
+        decision._open = False
+        _, query, pseudolabel, _, probability, _, expected, _ = decision._seen
+        if not query:
+            return
+        del self._pending[decision.id]
+        if label == UNLABELLED:
+            self._expired += 1
+            honest.lost(self._meter, decision.id)
+        else:
+            self._told += 1
+            self._core.confirm(decision.id, probability, expected, decision._seen[0], pseudolabel, label)
+
+    def _not_pending(self, decision: object, call: str) -> InputError:
+        if isinstance(decision, Decision) and decision._learner is not self:
+            return InputError(f"`{call}(decision={decision!r})`: it is a decision of another learner.")
+        number = decision.id if isinstance(decision, Decision) else decision
+        if isinstance(number, int) and 0 <= number < self._rounds:
+            why = "is not pending: it was no query, or it was told or has expired"
+            why = "was told or has expired already" if isinstance(decision, Decision) else why
+            return InputError(f"`{call}({number})`: decision {number} {why}; tell each decision once.")
+        return reject(call, "decision", decision, "give what `ask` returned, or the id of a pending query.")
+
+    def _no_class(self, y: object) -> InputError:
+        missing = " For a label that will not come give None." if isinstance(y, float) and math.isnan(y) else ""
+        known = ", ".join(repr(name) for name in self._classes[:20])
+        return reject("tell", "y", y, f"no such class; the learner was made for {known}.{missing}")

@@ -1,0 +1,218 @@
+"""The halves of the round for ask and tell: with the book of the budget, the meter of the accuracy, and statistics of
+the features, all in the one vector of `osamd.compiled.one`, since every argument of a compiled call costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from osamd.budget import enter, terms
+from osamd.compiled.kernels import kind_of_round, once
+from osamd.compiled.lowering import jit, lower
+from osamd.compiled.one import SEEN, VECTORS, halves, memory_of, of_classes, params, sizes
+from osamd.errors import InputError
+from osamd.honest import confirm, expect
+from osamd.methods import Learner
+from osamd.numerics import Array
+from osamd.play import check_block
+
+PARTS = 15
+"""Which number of the memory says where the four places of book, meter, statistics and end stand."""
+
+PEEK = -1.0
+"""In place of a uniform: observe, and count nothing."""
+
+
+class LinearCore:
+    """A linear model for `osamd.asktell`, compiled. With `standardise` features are scaled by running statistics."""
+
+    book: Array
+    meter: Array
+
+    def __init__(self, learner: Learner, book: Array, meter: Array, standardise: bool) -> None:
+        self._learner = learner
+        self.features = learner.model.features
+        start = memory_of(learner)
+        statistics = np.zeros(1 + 4 * self.features if standardise else 0)
+        ends = len(start) + 3 + np.cumsum([0, len(book), len(meter), len(statistics)])
+        start[PARTS] = len(start)
+        self._memory = np.concatenate([start, ends[:3], book, meter, statistics])
+        self.book, self.meter, self._statistics = parts(self._memory)
+        kind = f"ask {kind_of_round(learner)}"
+        ask, tell = once(kind, learner, lambda: _compiled(learner, standardise), standardise)
+        self.observe: Callable[[Array, float], Any] = partial(ask, self._memory)
+        if learner.model.classes > 2:
+            self._one_score, self.observe = self.observe, self._observe_several
+        self.learn: Callable[[int], Any] = partial(tell, self._memory)
+        self.confirm: Callable[..., Any] = partial(_confirm(), self.meter)
+        self._standardise = standardise
+
+    def _observe_several(self, sample: Array, u: float) -> Any:
+        # Compiled code that returns an array cannot be kept on disk, so the scores are copied here.
+        return *self._one_score(sample, u)[:7], of_classes(self._memory)[1].copy()
+
+    def peek(self, sample: Array) -> Any:
+        return self.observe(sample, PEEK)
+
+    def last(self) -> Array:
+        features, _, size, _ = sizes(self._memory)
+        held = self._statistics[1 + 2 * features :] if self._standardise else self._memory[VECTORS + 5 * size :]
+        sample: Array = held[:features].copy()
+        return sample
+
+    def refusal(self, sample: Array) -> InputError:
+        try:
+            check_block(self._learner, sample[None], np.zeros(1, dtype=np.int64), 0)
+        except InputError as error:
+            what = str(error).partition(": round 0 ")[2]
+            return InputError(f"`ask(x=...)`: the sample {what}")
+        return InputError(
+            "`ask(x=...)`: the scores are no longer finite: the steps are too large for these features. Scale the"
+            " features (standardise=True), or lower eta or the L2 term."
+        )
+
+    def probabilities(self, score: Any) -> list[float]:
+        if self._learner.model.classes == 2:
+            second = 1.0 / (1.0 + math.exp(-score)) if score >= 0.0 else 1.0 - 1.0 / (1.0 + math.exp(score))
+            return [1.0 - second, second]
+        shares = np.exp(score - score.max())
+        return list((shares / shares.sum()).tolist())
+
+    def weights(self, *, teacher: bool) -> Array:
+        """The plain weights of one of the two models."""
+        model = self._learner.model
+        held: Array = params(self._learner, self._memory, 0 if teacher else 1)
+        weights: Array = model.weights(held.reshape(model.shape).copy())
+        return weights
+
+    def start(self, weights: Array) -> None:
+        """Let both models begin here."""
+        model, geometry = self._learner.model, self._learner.geometry
+        if model.signed:
+            weights = np.concatenate([np.maximum(weights, 0.0), np.maximum(-weights, 0.0)], axis=-1)
+        for i in (0, 1):
+            place = params(self._learner, self._memory, i)
+            place[:] = geometry.project(weights).reshape(place.shape)
+
+    def gather(self, rows: Array) -> None:
+        """Begin the statistics with those of a whole table."""
+        features, held = rows.shape[1], self._statistics
+        held[0], held[1 : 1 + features] = len(rows), rows.mean(axis=0)
+        held[1 + features : 1 + 2 * features] = ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
+
+    def scaled(self, rows: Array) -> Array:
+        """A table by the statistics as they are."""
+        features, held = rows.shape[1], self._statistics
+        mean, variance = held[1 : 1 + features], held[1 + features : 1 + 2 * features] / max(held[0], 1.0)
+        varies = variance > 1e-24 * mean * mean
+        scaled: Array = np.where(varies, (rows - mean) / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
+        return scaled
+
+    def arrays(self) -> dict[str, Array]:
+        return {name: place.copy() for name, place in self._places().items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        for name, place in self._places().items():
+            place[:] = arrays[name]
+
+    def stacked(self, samples: list[Array]) -> Array:
+        return np.array(samples)
+
+    def unstacked(self, samples: Array, i: int) -> Array:
+        sample: Array = samples[i].copy()
+        return sample
+
+    def _places(self) -> dict[str, Array]:
+        teacher, student = (params(self._learner, self._memory, i) for i in (0, 1))
+        gathered = self._statistics[: 1 + 2 * self.features]  # what follows is of the last sample
+        return {"teacher": teacher, "student": student, "statistics": gathered}
+
+
+def parts(memory: Any) -> Any:
+    """Book, meter and statistics: views of the memory."""
+    at = int(memory[PARTS])
+    book, meter, statistics = int(memory[at]), int(memory[at + 1]), int(memory[at + 2])
+    return memory[book:meter], memory[meter:statistics], memory[statistics:]
+
+
+def standardised(statistics: Any, x: Any) -> Any:
+    """x with each feature less its mean and over its deviation, both of all samples told and of this one.
+
+    The statistics hold their number, then means, sums of squared deviations, x as it came, and x standardised. A
+    feature that has not varied yet is 0.
+    """
+    n, d = statistics[0] + 1.0, x.shape[0]
+    means, squares = statistics[1 : 1 + d], statistics[1 + d : 1 + 2 * d]
+    raw, scaled = statistics[1 + 2 * d : 1 + 3 * d], statistics[1 + 3 * d : 1 + 4 * d]
+    for i in range(d):
+        raw[i] = x[i]
+        mean = means[i] + (x[i] - means[i]) / n
+        variance = (squares[i] + (x[i] - means[i]) * (x[i] - mean)) / n
+        scaled[i] = (x[i] - mean) / math.sqrt(variance) if variance > 1e-24 * mean * mean else 0.0 * x[i]
+    return scaled
+
+
+def gather(statistics: Any) -> Any:
+    """Welford's step for the sample standardised last."""
+    d = (statistics.shape[0] - 1) // 4
+    means, squares, raw = statistics[1 : 1 + d], statistics[1 + d : 1 + 2 * d], statistics[1 + 2 * d : 1 + 3 * d]
+    statistics[0] += 1.0
+    for i in range(d):
+        delta = raw[i] - means[i]
+        means[i] += delta / statistics[0]
+        squares[i] += delta * (raw[i] - means[i])
+
+
+def flat_score(memory: Any) -> Any:
+    return memory[SEEN + 5]
+
+
+def first_score(memory: Any) -> Any:
+    return of_classes(memory)[1][0]
+
+
+def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
+    decide: Any
+    learn: Any
+    decide, learn = (lower(half) for half in halves(learner))
+    score = flat_score if kind_of_round(learner) == "flat" else first_score
+    for helper in (parts, standardised, gather, score, terms, enter, expect):
+        lower(helper)
+
+    def ask(memory: Any, x: Any, u: Any) -> Any:
+        book, meter, statistics = parts(memory)
+        sigma, floor, withheld = terms(book)
+        memory[2], memory[3] = sigma, floor
+        if x.shape[0] != int(memory[11]):
+            return -1, False, 0, 0.0, 0.0, 0, 0.0, score(memory)
+        label, query = decide(memory, standardised(statistics, x) if standardise else x, u)
+        if label < 0:
+            return -1, False, 0, 0.0, 0.0, 0, 0.0, score(memory)
+        pseudolabel, margin, probability = int(memory[SEEN + 1]), memory[SEEN + 2], memory[SEEN + 3]
+        expected = 0.0
+        if u >= 0.0:
+            enter(book, margin, probability, query)
+            expected = expect(meter, margin, probability, query, label, pseudolabel)
+        return label, query, pseudolabel, margin, probability, withheld, expected, score(memory)
+
+    def tell(memory: Any, y: Any) -> Any:
+        learn(memory, y)
+        if standardise:
+            gather(parts(memory)[2])
+
+    return jit(ask), jit(tell)
+
+
+@lru_cache
+def _confirm() -> Any:
+    lower(confirm)
+
+    def told(meter: Any, t: Any, probability: Any, expected: Any, decision: Any, pseudolabel: Any, y: Any) -> Any:
+        confirm(meter, t, probability, expected, decision, pseudolabel, y)
+
+    return jit(told)

@@ -1,0 +1,148 @@
+"""What a learner says of one sample, and what a model must do to be asked and told (see `osamd.asktell`)."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from osamd.budget import WITHHELD
+from osamd.errors import InputError, reject, require_whole
+from osamd.numerics import Array
+
+
+class Seen(NamedTuple):
+    """What a core says of a sample; classes are indices."""
+
+    label: int
+    """-1 where the sample cannot be used."""
+    query: bool
+    pseudolabel: int
+    margin: float
+    probability: float
+    withheld: int
+    """Which promise of the budget withheld the query, an index of `osamd.budget.WITHHELD`."""
+    expected: float
+    """The guess of `osamd.honest` that the decision is right."""
+    score: Any
+    """Of the parameters that decide: one number for two classes, a vector of one a class otherwise."""
+
+
+class Core(Protocol):
+    """A model with the book of its budget and the meter of its accuracy; both are vectors that it may keep anywhere."""
+
+    book: Array
+    meter: Array
+
+    def observe(self, sample: Any, u: float) -> Any:
+        """The first half of the round, as a tuple like `Seen`; the model stays, book and meter go on by a round."""
+
+    def peek(self, sample: Any) -> Any:
+        """The same, with nothing counted."""
+
+    def learn(self, y: int) -> Any:
+        """The second half, for the sample observed last; y is a class index or UNLABELLED."""
+
+    def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> Any:
+        """The label of a query goes to the meter: `osamd.honest.confirm`."""
+
+    def last(self) -> Any:
+        """A copy of the sample observed last."""
+
+    def refusal(self, sample: Any) -> InputError:
+        """Why `observe` gave a label below 0."""
+
+    def probabilities(self, score: Any) -> list[float]:
+        """Of the classes, from the score."""
+
+    def stacked(self, samples: list[Any]) -> Array:
+        """Kept samples as one array, to be saved."""
+
+    def unstacked(self, samples: Array, i: int) -> Any:
+        """The i-th of them again."""
+
+    def arrays(self) -> dict[str, Array]:
+        """All that the model has learned, by name, to be saved."""
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Take up what `arrays` gave."""
+
+
+class Decision:
+    """What the learner says of one x, before any label."""
+
+    __slots__ = ("_learner", "_open", "_sample", "_seen", "id")
+
+    def __init__(self, number: int, seen: Any, learner: Any, sample: Any = None) -> None:
+        self.id = number
+        """How many decisions the learner had made before; -1 for a peek."""
+        self._seen = seen
+        self._learner = learner
+        self._sample = sample
+        self._open = True
+
+    @property
+    def label(self) -> Any:
+        """The decision: a class."""
+        return self._learner._classes[self._seen[0]]
+
+    @property
+    def query(self) -> bool:
+        """Whether the label is asked for."""
+        return bool(self._seen[1])
+
+    @property
+    def pseudolabel(self) -> Any:
+        """The teacher's opinion."""
+        return self._learner._classes[self._seen[2]]
+
+    @property
+    def margin(self) -> float:
+        """The teacher's confidence: |H|, or best minus second-best score."""
+        return float(self._seen[3])
+
+    @property
+    def probability(self) -> float:
+        """Of asking, as it was before the draw: 0 where the budget withheld the query."""
+        return float(self._seen[4])
+
+    @property
+    def withheld(self) -> str | None:
+        """Why the budget did not allow a query: "rate", "window" or "max_labels"; None where it did."""
+        return WITHHELD[self._seen[5]] or None
+
+    @property
+    def score(self) -> Any:
+        """Of the parameters that decided: positive for the second of two classes; a vector of one a class otherwise."""
+        return self._seen[7]
+
+    @property
+    def probabilities(self) -> dict[Any, float]:
+        """Of each class, from the score; a guide, and calibrated only where the loss is a likelihood."""
+        shares = self._learner._core.probabilities(self._seen[7])
+        return dict(zip(self._learner._classes, shares, strict=True))
+
+    def __repr__(self) -> str:
+        asked = "asks for the label" if self.query else f"withheld: {self.withheld}" if self.withheld else "no query"
+        return f"<Decision {self.id}: {self.label!r}, margin {self.margin:.3g}, {asked}>"
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy's as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def known_classes(classes: Any) -> list[Any]:
+    """The classes a user declared, as plain Python values: a number of them, or their names."""
+    if isinstance(classes, numbers.Integral) and not isinstance(classes, bool):
+        return list(range(require_whole("OSAMD", "classes", classes, 2)))
+    rule = "classes must be two or more different names (text or numbers), or how many there are."
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise reject("OSAMD", "classes", classes, rule)
+    names = [plain(name) for name in classes]
+    usable = all(isinstance(name, str | int | float) and name == name for name in names)
+    if not usable or len(set(names)) != len(names) or len(names) < 2:
+        raise reject("OSAMD", "classes", classes, rule)
+    return names

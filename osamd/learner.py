@@ -1,0 +1,299 @@
+"""The object people hold: OSAMD with a linear model, by ask and tell, under a budget, with late labels.
+
+    learner = osamd.OSAMD.from_source(X, y, budget=0.05)
+    decision = learner.ask(x)
+    learner.tell(decision, y if decision.query else None)
+
+What it does is said in `osamd.asktell`, the budget in `osamd.budget`, the accuracy in `osamd.honest`.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from osamd import budget as budgets
+from osamd import honest, source, store
+from osamd.asktell import AskTell
+from osamd.compiled.core import LinearCore
+from osamd.decisions import known_classes
+from osamd.errors import (
+    InputError,
+    lookup,
+    reject,
+    require_finite,
+    require_numbers,
+    require_positive,
+    require_whole,
+)
+from osamd.geometry import Geometry, euclidean
+from osamd.losses import Loss
+from osamd.losses import loss as named_loss
+from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep, experiments_step
+from osamd.methods import learner as bound
+from osamd.models import linear
+from osamd.numerics import Array
+
+FLOAT = np.dtype(np.float64)
+STRIDES = (8,)
+
+REACH = 0.3
+"""eta (features + 1) where no eta is given: with standardised features, how far one step moves a score, about."""
+
+
+class OSAMD(AskTell):
+    """A linear classifier that keeps up with a drifting stream while it asks for few labels.
+
+    `features`: how many, or their names (then samples may be dictionaries or rows of a data frame); taken from the
+    first sample where it is left out. `classes`: their names, two or more, or how many. It starts from nothing unless
+    there is a `start` (weights with the bias last, one row a class for three and more), or by `from_source` and
+    `from_sklearn`.
+
+    `budget` is the largest share of rounds whose label is asked for, over the whole stream, or over any
+    `budget_window` rounds; `max_labels` the largest number. sigma is then where the steering starts; without a budget
+    rate it stays: larger asks for more. `floor` is the least probability of a query while the budget allows one.
+    `expire_after`: give up waiting for a label after so many rounds. `window`: the rounds of the sliding accuracy.
+
+    `standardise` scales features by their running mean and deviation; do so unless they are of like scale already.
+    `eta` is the student's step size, 0.3 / (features + 1) by default; loss, L2 term, geometry, teacher's step, inner
+    loops and method are as in `osamd.methods`.
+
+    >>> learner = OSAMD(classes=["cat", "dog"], budget=0.5)
+    >>> for x, y in [([0.0, 1.0], "cat"), ([1.0, 0.0], "dog")] * 20:
+    ...     decision = learner.ask(x)
+    ...     learner.tell(decision, y if decision.query else None)
+    >>> learner.predict([0.9, 0.1]), learner.rounds, learner.asked <= 20
+    ('dog', 40, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        features: int | Sequence[str] | None = None,
+        classes: int | Sequence[Any] = 2,
+        eta: float | None = None,
+        sigma: float = 1.0,
+        method: str = "osamd",
+        loss: str | Loss = "hinge",
+        l2: float = 0.0,
+        geometry: Geometry | None = None,
+        teacher: TeacherStep | None = None,
+        adaptation: InnerLoops | None = None,
+        label_rate: float | None = None,
+        start: ArrayLike | None = None,
+        standardise: bool = False,
+        budget: float | None = None,
+        budget_window: int | None = None,
+        max_labels: int | None = None,
+        floor: float | None = None,
+        expire_after: int | None = None,
+        window: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        kind = lookup("OSAMD", "method", method, METHODS)
+        self._eta = None if eta is None else require_positive("OSAMD", "eta", eta)
+        self._settings = Settings(
+            eta=self._eta or REACH,
+            sigma=sigma,
+            loss=named_loss(loss, l2=l2) if isinstance(loss, str) else loss,
+            geometry=geometry or euclidean(),
+            teacher=teacher or experiments_step(),
+            adaptation=adaptation,
+            label_rate=label_rate if label_rate is not None or kind.query != "uniform" else budget,
+        )
+        self._method = method
+        self._standardise = bool(standardise)
+        self._budget = budgets.budget(budget, budget_window, max_labels, floor)
+        self._window = require_whole("OSAMD", "window", window)
+        self._names: list[str] | None = None
+        book = budgets.open_book(self._budget, self._settings.sigma, kind.query, self._settings.label_rate)
+        names = known_classes(classes)
+        meter = honest.open_meter(len(names), self._window)
+        super().__init__(book, meter, names, expire_after, seed)
+        if start is not None and features is None:
+            given = require_numbers("OSAMD", "start", start)
+            features = given.shape[-1] - 1 if given.ndim else 0
+        if features is not None:
+            self._begin(features, start)
+
+    @classmethod
+    def from_source(cls, X: Any, y: Any, *, classes: Sequence[Any] | None = None, **settings: Any) -> Self:
+        """A learner that starts from a logistic or softmax regression, fitted to labelled rows.
+
+        X: rows of numbers, or a data frame, whose columns then name the features. With `standardise` the running
+        statistics begin with those of X. `classes` may hold more than occur in y.
+
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 200)
+        >>> learner = OSAMD.from_source(rng.normal(size=(200, 3)) + 2.0 * y[:, None], y, budget=0.1)
+        >>> learner.predict([2.0, 2.0, 2.0]), learner.classes
+        (1, [0, 1])
+        """
+        columns = getattr(X, "columns", None)
+        rows = require_numbers("from_source", "X", X.to_numpy() if hasattr(X, "to_numpy") else X)
+        if rows.ndim != 2 or not len(rows):
+            raise InputError(f"`from_source(X=...)`: X must be a table of rows; its shape is {rows.shape}.")
+        require_finite("from_source", "X", rows)
+        labels = [label.item() if isinstance(label, np.generic) else label for label in y]
+        if len(labels) != len(rows):
+            raise InputError(f"`from_source(X=..., y=...)`: {len(rows)} rows have {len(labels)} labels.")
+        names = sorted(set(labels)) if classes is None else known_classes(classes)
+        if len(names) < 2:
+            raise reject("from_source", "y", names, "the labels are all alike; give rows of two classes or more.")
+        unknown = set(labels) - set(names)
+        if unknown:
+            raise reject("from_source", "y", unknown.pop(), f"it is not among the declared classes {names}.")
+        learner = cls(
+            features=rows.shape[1] if columns is None else [str(name) for name in columns],
+            classes=names,
+            **settings,
+        )
+        core = learner._core
+        assert isinstance(core, LinearCore)
+        if learner._standardise:
+            core.gather(rows)
+            rows = core.scaled(rows)
+        index = {name: i for i, name in enumerate(names)}
+        truth = np.array([index[label] for label in labels])
+        core.start(source.fit(rows, truth, len(names)))
+        return learner
+
+    @classmethod
+    def from_sklearn(cls, model: Any, **settings: Any) -> Self:
+        """A learner that starts from a fitted scikit-learn linear classifier, with its classes and feature names."""
+        weights, classes, names = source.from_sklearn(model)
+        return cls(features=names or weights.shape[-1] - 1, classes=classes, start=weights, **settings)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The learner that was saved there, to go on bit for bit."""
+        saved = store.read(path)
+        if saved.content.get("kind") != "linear":
+            raise InputError(
+                f"`OSAMD.load({str(path)!r})`: it holds a network; use osamd.deep.OSAMD.load(path, module)."
+            )
+        return cls._revive(saved)
+
+    def _described(self) -> dict[str, Any]:
+        width = None if self._core is None else self._core.features
+        return {
+            "kind": "linear",
+            "features": self._names or width,
+            "method": self._method,
+            "settings": store.settings_to_json(self._settings) | {"eta": self._eta},
+            "standardise": self._standardise,
+            "budget": self._budget._asdict(),
+            "window": self._window,
+        }
+
+    @classmethod
+    def _revive(cls, saved: store.Saved, *like: Any) -> Self:
+        content = saved.content
+        eta = content["settings"]["eta"]
+        settings = store.settings_from_json(content["settings"] | {"eta": eta or REACH})
+        limits = budgets.Budget(**content["budget"])
+        learner = cls(
+            features=content["features"],
+            classes=content["classes"],
+            method=content["method"],
+            eta=eta,
+            sigma=settings.sigma,
+            loss=settings.loss,
+            geometry=settings.geometry,
+            teacher=settings.teacher,
+            adaptation=settings.adaptation,
+            label_rate=settings.label_rate,
+            standardise=content["standardise"],
+            budget=limits.rate,
+            budget_window=limits.window,
+            max_labels=limits.max_labels,
+            floor=limits.floor,
+            expire_after=content["expire_after"],
+            window=content["window"],
+        )
+        learner._resume(saved)
+        return learner
+
+    @property
+    def features(self) -> list[str] | None:
+        """The names of the features, where they have any."""
+        return None if self._names is None else list(self._names)
+
+    @property
+    def weights(self) -> Array:
+        """What decides, with the bias last: the student (PAA's teacher), before it adapts to a sample."""
+        return self._linear().weights(teacher=METHODS[self._method].teacher_decides)
+
+    @property
+    def teacher_weights(self) -> Array:
+        """The teacher, which gives the pseudolabels."""
+        return self._linear().weights(teacher=True)
+
+    def _linear(self) -> LinearCore:
+        if not isinstance(self._core, LinearCore):
+            raise InputError("the learner has met no sample yet, so it has no weights; give it features=... at first.")
+        return self._core
+
+    def _begin(self, features: Any, start: ArrayLike | None = None) -> None:
+        """Make the model, now that its features are known, with the book and the meter as they are."""
+        if isinstance(features, numbers.Integral):
+            self._names, width = None, require_whole("OSAMD", "features", features)
+        else:
+            names = [features] if isinstance(features, str) else list(features)
+            if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+                raise reject("OSAMD", "features", features, "features must be different names, or how many there are.")
+            self._names, width = names, len(names)
+        settings = replace(self._settings, eta=self._eta or REACH / (width + 1))
+        plain = linear(width, len(self._classes))
+        model = linear(width, len(self._classes), signed=settings.geometry.signed)
+        core = LinearCore(bound(self._method, model, settings), self._book, self._meter, self._standardise)
+        if start is not None:
+            core.start(plain.parameters(start, "OSAMD"))
+        self._bind(core, self._row)
+
+    def _meet(self, x: Any) -> Array:
+        names = names_of(x)
+        row = one_row(x, names)
+        require_finite("ask", "x", row)
+        self._begin(len(row) if names is None else names)
+        return row
+
+    def _row(self, x: Any) -> Array:
+        """One sample as the compiled round takes it."""
+        if type(x) is np.ndarray and x.dtype is FLOAT and x.strides == STRIDES and x.flags.writeable:
+            return x
+        return one_row(x, self._names)
+
+
+def names_of(x: Any) -> list[str] | None:
+    """The names that a dictionary or a row of a data frame gives its features."""
+    keys = list(x) if isinstance(x, Mapping) else list(getattr(x, "index", ())) if hasattr(x, "to_numpy") else []
+    return keys if keys and all(isinstance(key, str) for key in keys) else None
+
+
+def one_row(x: Any, names: list[str] | None) -> Array:
+    """One sample as a vector; of a dictionary or a row of a data frame the named features, in their order."""
+    given = names_of(x)
+    if given is not None:
+        if names is None:
+            raise InputError("`ask(x=...)`: x names its features, the learner was made without names; give numbers.")
+        missing = set(names) - set(given)
+        if missing:
+            raise InputError(f"`ask(x=...)`: x has no {nearest_missing(names, missing)}; give every feature a number.")
+        x = [x[name] for name in names]
+    row = require_numbers("ask", "x", x)
+    if row.ndim != 1:
+        raise InputError(f"`ask(x=...)`: x must be one row of numbers; its shape is {row.shape}.")
+    return np.ascontiguousarray(row) if row.flags.writeable else row.copy()  # read-only would be compiled for anew
+
+
+def nearest_missing(names: list[str], missing: set[str]) -> str:
+    """The first few features that are missing, in their order."""
+    listed = [repr(name) for name in names if name in missing]
+    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")

@@ -1,0 +1,151 @@
+"""One learner over labelled rows: ask about each, and tell its label where that was asked for, when it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osamd.errors import InputError
+from osamd.learner import OSAMD
+from osamd.ledger import Ledger
+from osamd.losses import loss
+from osamd.numerics import Array
+from osamd.prequential.delays import Arrivals, Delay, arrivals, delay_generator
+from osamd.streams.base import Labels
+
+Blocks = Iterable[tuple[Array, Labels]]
+
+LOSS = "hinge"
+
+CHECKS = 256
+"""The estimate of the accuracy is taken at so many rounds at most."""
+
+
+class Check(NamedTuple):
+    """The accuracy as the learner estimates it after `round` rounds, over its window, from the labels it was told."""
+
+    round: int
+    value: float
+    low: float
+    high: float
+
+
+class Played(NamedTuple):
+    """What came out: the learner, one row a round, the rounds at whose end a label came, estimates along the way."""
+
+    learner: OSAMD
+    ledger: Ledger
+    came: NDArray[np.int64]
+    checks: list[Check]
+
+
+def play(
+    learner: OSAMD,
+    blocks: Blocks,
+    seed: int,
+    delay: Delay | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Played:
+    """Play a learner over rows with their labels (indices into its classes), test then train.
+
+    Without a delay a label that is asked for is told at once: `osamd.play` on the same seed. With one it is told at the
+    end of the round in which it arrives; labels that are still under way after the last row are not told.
+    """
+    classes = learner.classes
+    index = {name: i for i, name in enumerate(classes)}
+    generator = delay_generator(seed)
+    book, checks = _Book(), _Checks(learner)
+    came: list[int] = []
+    due: dict[int, list[tuple[Any, Any]]] = {}
+    ask, tell, expire = learner.ask, learner.tell, learner.expire
+    t = 0
+    for x, y in blocks:
+        late = None if delay is None else arrivals(delay, generator, t, len(y))
+        whens, lost = ([], []) if late is None else _listed(late)
+        first, decisions = t, []
+        for row, label in zip(np.ascontiguousarray(x), [classes[i] for i in y.tolist()], strict=True):
+            decision = ask(row)
+            decisions.append(decision)
+            if not decision.query:
+                tell(decision)
+            elif late is None:
+                tell(decision, label)
+                came.append(t)
+            else:
+                due.setdefault(whens[t - first], []).append((decision, None if lost[t - first] else label))
+            if due and t in due:
+                for waiting, told in due.pop(t):
+                    if told is None:
+                        expire(waiting)
+                    else:
+                        tell(waiting, told)
+                        came.append(t)
+            t += 1
+            if t == checks.next:
+                checks.take()
+        book.enter(decisions, index, y)
+        if progress is not None:
+            progress(t)
+    if not t:
+        raise InputError("no row after the warm-up has a label; give a table with labelled rows.")
+    return Played(learner, book.ledger(), np.array(came, dtype=np.int64), checks.taken)
+
+
+def _listed(late: Arrivals) -> tuple[list[int], list[bool]]:
+    return late.when.tolist(), late.lost.tolist()
+
+
+class _Checks:
+    """Estimates at even steps of rounds; the steps double when there are too many."""
+
+    def __init__(self, learner: OSAMD) -> None:
+        self.taken: list[Check] = []
+        self._learner, self._step = learner, 10
+        self.next = self._step
+
+    def take(self) -> None:
+        found = self._learner.accuracy(window=True)
+        self.taken.append(Check(self._learner.rounds, found.value, found.low, found.high))
+        if len(self.taken) == CHECKS:
+            self.taken, self._step = self.taken[1::2], 2 * self._step
+        self.next += self._step
+
+
+class _Book:
+    """Collects the columns of a ledger, block by block."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, ...]] = []
+
+    def enter(self, decisions: list[Any], index: dict[Any, int], y: Labels) -> None:
+        count = len(decisions)
+        margins = _margins(np.array([decision.score for decision in decisions]), y)
+        self._parts.append(
+            (
+                y,
+                np.fromiter((index[decision.label] for decision in decisions), np.int64, count),
+                np.fromiter((index[decision.pseudolabel] for decision in decisions), np.int64, count),
+                np.fromiter((decision.margin for decision in decisions), np.float64, count),
+                np.fromiter((decision.probability for decision in decisions), np.float64, count),
+                np.fromiter((decision.query for decision in decisions), np.bool_, count),
+                np.asarray(loss(LOSS).value(margins)),
+            )
+        )
+
+    def ledger(self) -> Ledger:
+        return Ledger(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
+
+
+def _margins(scores: Array, y: Labels) -> Array:
+    """Psi of the true class: yH for one score a round, else its score less the best of the others."""
+    if scores.ndim < 2:
+        return np.where(y == 1, scores, -scores)
+    rows = np.arange(len(y))
+    own = scores[rows, y]
+    others = scores.copy()
+    others[rows, y] = -np.inf
+    margins: Array = own - others.max(axis=1)
+    return margins

@@ -1,0 +1,237 @@
+"""A prequential run on a user's table: the method, what delay costs it, and the other methods at equal labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osamd.errors import InputError, lookup, require_whole
+from osamd.evaluation.intervals import Mean, mean_90
+from osamd.learner import OSAMD, REACH
+from osamd.ledger import Ledger
+from osamd.methods import METHODS
+from osamd.prequential.delays import Delay, delay_named
+from osamd.prequential.passes import Kept, Player, Start
+from osamd.prequential.playing import Check, Played
+from osamd.tables import Column, rows
+from osamd.tables.table import Class
+
+BATCHES = 20
+"""Stretches of the stream over which the interval of a difference is taken."""
+
+LABELS_SEEN, SHORTEST, LONGEST = 200, 1000, 20_000
+"""The learner estimates its accuracy over a window that a budget fills with so many labels, within these rounds."""
+
+
+class Run(NamedTuple):
+    """One method over the table; shares are of the rounds."""
+
+    method: str
+    accuracy: float
+    labels: float
+    """Asked for."""
+    pseudolabel_errors: float
+    asked: int
+    told: int
+    expired: int
+    pending: int
+    """Queries whose labels were still under way after the last row."""
+    right: NDArray[np.bool_]
+    """Which rounds were decided rightly."""
+
+
+def minus(one: Run, other: Run) -> Mean:
+    """The accuracy of one run less another's on the same rounds, with a 90 % interval over stretches of the stream."""
+    apart = one.right.astype(np.float64) - other.right
+    if len(apart) < 10 * BATCHES:
+        return Mean(float(apart.mean()), None)
+    parts = mean_90([float(part.mean()) for part in np.array_split(apart, BATCHES)])
+    return Mean(float(apart.mean()), parts.half_width_90)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that came out of `run`. The ledger, the learner and the checks are those of the method asked for."""
+
+    table: str
+    label: str
+    classes: list[Class]
+    columns: list[Column]
+    warmup: int
+    """Labelled rows that the learner started from."""
+    unlabelled: int
+    """Rows that were left out for want of a label."""
+    settings: dict[str, Any]
+    delay: Delay | None
+    learner: OSAMD
+    ledger: Ledger
+    came: NDArray[np.int64]
+    checks: list[Check]
+    runs: dict[str, Run]
+    """By method: the one asked for, and the others where they were compared."""
+    without_delay: Run | None
+
+    @property
+    def run(self) -> Run:
+        """The method asked for."""
+        return self.runs[self.settings["method"]]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The content of results.json."""
+        from osamd.prequential.report import content
+
+        return content(self)
+
+
+def run(
+    table: Any,
+    label: str,
+    *,
+    budget: float | str | None = None,
+    max_labels: int | None = None,
+    warmup: int = 1000,
+    method: str = "osamd",
+    eta: float | None = None,
+    sigma: float = 1.0,
+    delay: str | Delay | None = None,
+    compare: bool = False,
+    seed: int = 0,
+    classes: Sequence[object] | None = None,
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    format: str | None = None,
+    start: Start | None = None,
+    done: Callable[[int], None] | None = None,
+) -> Outcome:
+    """Play a labelled table as a stream: the first `warmup` rows train, then each row is asked about, test then train.
+
+    The label of a row is told only where the learner asked for it, after the `delay` ("fixed:100", "random:100",
+    "bursty:500", "lost:0.2", or several with commas); with a delay the same is played without, too. `compare` plays
+    the paper's other methods on the same rows and draws; those that ask uniformly get the label rate of the margin
+    rule. `budget` is a share of the rounds (0.05 or "5%"), `max_labels` a count. How tables are read is told by
+    `osamd.tables.rows`; features are standardised by their running mean and deviation. `start` and `done` are told of
+    the progress.
+
+    Memory is that of one block of rows and about 50 bytes a round; where the rows are played more than once they are
+    kept in a temporary file.
+
+    >>> import tempfile
+    >>> generator = np.random.default_rng(0)
+    >>> y = generator.integers(0, 2, 600)
+    >>> x = generator.normal(size=600) + 4.0 * y
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("x,y\\n" + "".join(f"{a},{b}\\n" for a, b in zip(x, y)))
+    ...     file.flush()
+    ...     outcome = run(file.name, "y", warmup=100, budget="10%")
+    >>> outcome.ledger.accuracy > 0.9, outcome.ledger.label_rate <= 0.1, len(outcome.ledger)
+    (True, True, 500)
+    """
+    rate = None if budget is None else share(budget)
+    kind = lookup("run", "method", method, METHODS)
+    if kind.query == "uniform" and rate is None:
+        raise InputError(f"`--method {method}`: it asks uniformly, at a rate; give --budget 5% or another.")
+    if kind.query == "always" and not (rate is None and max_labels is None):
+        raise InputError(f"`--method {method}`: it asks for every label; leave --budget and --max-labels out.")
+    if max_labels is not None:
+        max_labels = require_whole("run", "max_labels", max_labels)
+    late = None if delay is None else delay_named(delay)
+    seed = require_whole("run", "seed", seed, 0)
+    limits: dict[str, Any] = {"budget": rate, "max_labels": max_labels}
+    data = rows(table, label, warmup=warmup, classes=classes, drop=drop, categorical=categorical, format=format)
+    again = compare or late is not None
+    common = {"eta": eta, "sigma": sigma, "seed": seed, "window": _window(rate)}
+    with Kept(data) as kept:
+        player = Player(data, kept if again else data.blocks(), common, start, done)
+        main = player.play(method, late, **limits)
+        prompt = _run_of(method, player.play(method, None, " without delay", **limits)) if late is not None else None
+        found = {method: _run_of(method, main)}
+        if compare:
+            found |= _compared(player, found, late, limits)
+    return Outcome(
+        table=data.name,
+        label=label,
+        classes=data.classes,
+        columns=data.columns,
+        warmup=len(data.source[1]),
+        unlabelled=data.unlabelled,
+        settings={
+            "method": method,
+            "budget": rate,
+            "max_labels": max_labels,
+            "eta": float(eta) if eta is not None else REACH / (len(data.features) + 1),
+            "sigma": float(sigma),
+            "warmup": warmup,
+            "window": common["window"],
+            "seed": seed,
+            "delay": None if late is None else late._asdict(),
+        },
+        delay=late,
+        learner=main.learner,
+        ledger=main.ledger,
+        came=main.came,
+        checks=main.checks,
+        runs={name: found[name] for name in METHODS if name in found},
+        without_delay=prompt,
+    )
+
+
+def _window(rate: float | None) -> int:
+    """Rounds over which the learner estimates its accuracy, in whole thousands.
+
+    >>> _window(None), _window(0.05), _window(0.001)
+    (1000, 4000, 20000)
+    """
+    wanted = SHORTEST if rate is None else 1000 * math.ceil(LABELS_SEEN / rate / 1000)
+    return min(max(wanted, SHORTEST), LONGEST)
+
+
+def _compared(player: Player, found: dict[str, Run], late: Delay | None, limits: dict[str, Any]) -> dict[str, Run]:
+    """The methods that are not there yet, at equal labels: OSAMD first, whose rate those that ask uniformly get."""
+    runs = dict(found)
+    order = sorted(METHODS.values(), key=lambda one: (one.name != "osamd", list(METHODS).index(one.name)))
+    for one in order:
+        if one.name not in runs:
+            own = {"always": {}, "uniform": {"budget": runs["osamd"].labels} if "osamd" in runs else {}}
+            runs[one.name] = _run_of(one.name, player.play(one.name, late, **own.get(one.query, limits)))
+    return runs
+
+
+def _run_of(method: str, played: Played) -> Run:
+    ledger, learner = played.ledger, played.learner
+    return Run(
+        method=method,
+        accuracy=ledger.accuracy,
+        labels=ledger.label_rate,
+        pseudolabel_errors=ledger.pseudolabel_errors / len(ledger),
+        asked=learner.asked,
+        told=learner.told,
+        expired=learner.expired,
+        pending=len(learner.pending),
+        right=ledger.decision == ledger.label,
+    )
+
+
+def share(budget: float | str) -> float:
+    """A share of the rounds: a fraction, or text such as 5%.
+
+    >>> share("5%"), share(0.05), share("0.05")
+    (0.05, 0.05, 0.05)
+    """
+    text = str(budget).strip()
+    try:
+        found = float(text[:-1]) / 100.0 if text.endswith("%") else float(text)
+    except ValueError:
+        found = math.nan
+    if not 0.0 < found <= 1.0:
+        more = f" Did you mean {text}%?" if found <= 100.0 and found > 1.0 and not text.endswith("%") else ""
+        raise InputError(
+            f"`--budget {text}`: the share of rounds whose label may be asked for, above 0% and at most 100%, as in"
+            f" --budget 5% or --budget 0.05.{more}"
+        )
+    return found

@@ -1,0 +1,115 @@
+"""What the cells of a table mean: missing, a number, true or false, a date, a category, a label."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from osamd.numerics import Array
+
+MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "nat", "null", "none"})
+"""Texts that stand for a missing value, in small letters; capitals and spaces around them do not matter. In a column
+of numbers, a number that is not finite is missing too."""
+
+TRUTH = {"true": 1.0, "false": 0.0}
+
+_DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
+_DATE = re.compile(rf"({_DAY})([T ]+\d{{1,2}}:\d{{2}}.*)?|\d{{1,2}}:\d{{2}}(:\d{{2}}(\.\d+)?)?")
+_WHOLE = re.compile(r"[+-]?\d+\.0*")
+
+
+class NotThis(ValueError):
+    """A value that its column cannot take; `row` says which one."""
+
+    def __init__(self, row: int, value: object) -> None:
+        super().__init__(row, value)
+        self.row, self.value = row, value
+
+
+def text_of(value: object) -> str | None:
+    """A cell as text without spaces around it, None where it is missing.
+
+    A whole number is written without a fraction, so that a category is the same in a file of text and one of numbers.
+
+    >>> [text_of(value) for value in (" cat", "N/A", 3.0, True, None)]
+    ['cat', None, '3', 'true', None]
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        return None if text.lower() in MISSING else text
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return text_of(str(value))  # None, NaN and pandas' NA and NaT are missing by their names
+
+
+def label_of(value: object) -> str | None:
+    """A label as text: as `text_of`, with 1.0 the same as 1 in text too; None where it is missing.
+
+    >>> label_of("1.0"), label_of(1), label_of("spam "), label_of(False)
+    ('1', '1', 'spam', 'False')
+    """
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))  # as CSV writers have it
+    text = text_of(value)
+    return str(int(text.rstrip("0")[:-1])) if text is not None and _WHOLE.fullmatch(text) else text
+
+
+def numbers(values: Sequence[Any] | Array) -> Array:
+    """The values of a column as floats, NaN where one is missing; `NotThis` for the first that is no number.
+
+    >>> numbers(["1.5", "?", "2e3"]).tolist()
+    [1.5, nan, 2000.0]
+    """
+    if isinstance(values, np.ndarray):
+        found = values.astype(np.float64)
+    else:
+        try:
+            if "_" in "".join(values):  # float() takes 1_000, which is no number in a file
+                raise ValueError
+        except TypeError:  # not all of them are text
+            pass
+        except ValueError:
+            return _one_by_one(values, _number)
+        try:
+            found = np.fromiter(map(float, values), np.float64, len(values))
+        except (TypeError, ValueError):
+            return _one_by_one(values, _number)
+    found[~np.isfinite(found)] = math.nan
+    return found
+
+
+def truths(values: Sequence[Any] | Array) -> Array:
+    """Values of true and false as 1 and 0, NaN where one is missing; `NotThis` for the first that is neither."""
+    return _one_by_one(values, lambda value: TRUTH[str(text_of(value)).lower()])
+
+
+def dates(values: Sequence[Any]) -> None:
+    """`NotThis` for the first value that is no date or time."""
+    for row, value in enumerate(values):
+        text = text_of(value)
+        if text is not None and not _DATE.fullmatch(text):
+            raise NotThis(row, value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str) and "_" in value:
+        raise ValueError
+    return float(value)
+
+
+def _one_by_one(values: Any, read: Any) -> Array:
+    found = np.full(len(values), math.nan)
+    for row, value in enumerate(values):
+        if text_of(value) is not None:
+            try:
+                found[row] = read(value)
+            except (TypeError, ValueError, KeyError, OverflowError):
+                raise NotThis(row, value) from None
+    found[~np.isfinite(found)] = math.nan
+    return found

@@ -1,0 +1,23 @@
+"""Without its project an adapter says in one sentence what to install."""
+
+import importlib
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("adapter", "module", "project"),
+    [
+        ("sklearn", "sklearn.base", "scikit-learn"),
+        ("river", "river.active.base", "River"),
+        ("skactiveml", "skactiveml.base", "scikit-activeml"),
+    ],
+)
+def test_a_missing_project_is_named_with_the_extra_to_install(monkeypatch, adapter, module, project):
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, f"osamd.adapters.{adapter}", raising=False)
+    with pytest.raises(ImportError) as refused:
+        importlib.import_module(f"osamd.adapters.{adapter}")
+    said = f'`import osamd.adapters.{adapter}`: it needs {project}; run pip install "osamd[{adapter}]".'
+    assert str(refused.value) == said

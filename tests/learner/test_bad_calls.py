@@ -1,0 +1,177 @@
+"""Whatever is wrong: one sentence that says what to do, and a state that did not change."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import osamd
+from osamd.errors import InputError
+
+
+def fresh(**more):
+    held = osamd.OSAMD(features=["a", "b"], classes=["no", "yes"], budget=0.5, **more)
+    for t in range(6):
+        decision = held.ask([float(t), -1.0])
+        held.tell(decision, "yes" if decision.query else None)
+    return held
+
+
+def everything(held):
+    """All that a learner is, to be compared."""
+    saved = held.copy()._saved()
+    return {name: array.tobytes() for name, array in saved.arrays.items()}, saved.content
+
+
+BAD_SAMPLES = {
+    "too short": ([1.0], "the model takes 2"),
+    "too long": (np.ones(3), "the model takes 2"),
+    "NaN": ([1.0, math.nan], "finite"),
+    "infinite": (np.array([np.inf, 1.0]), "finite"),
+    "text": (["a", "b"], "numbers"),
+    "a table": (np.ones((1, 2)), "one row"),
+    "a number": (3.0, "one row"),
+    "nothing": (None, "one row"),
+    "a dictionary that lacks one": ({"a": 1.0}, "'b'"),
+    "a dictionary with text": ({"a": 1.0, "b": "two"}, "numbers"),
+    "complex": (np.array([1j, 2.0]), "numbers"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_SAMPLES)
+@pytest.mark.parametrize("standardise", [False, True])
+def test_samples_that_do_not_fit_are_refused(what, standardise):
+    held = fresh(standardise=standardise)
+    open_decision = held.ask([1.0, 2.0])
+    before = everything(held)
+    x, words = BAD_SAMPLES[what]
+    for call in (held.ask, held.predict):
+        with pytest.raises(InputError, match=words):
+            call(x)
+    assert everything(held) == before
+    held.tell(open_decision, "no")
+
+
+def test_labels_that_are_no_class_are_refused():
+    held = fresh()
+    decision = held.ask([1.0, 2.0])
+    before = everything(held)
+    for y in ("maybe", 1, math.nan, ["yes"], {"yes"}, b"yes"):
+        with pytest.raises(InputError, match="no such class"):
+            held.tell(decision, y)
+    with pytest.raises(InputError, match="give None"):
+        held.tell(decision, math.nan)
+    assert everything(held) == before
+    held.tell(decision, "yes")
+
+
+def test_a_decision_is_told_once():
+    held = fresh()
+    decision = held.ask([1.0, 2.0])
+    held.tell(decision, "yes")
+    before = everything(held)
+    for told in (decision, decision.id):
+        with pytest.raises(InputError, match="once"):
+            held.tell(told, "yes")
+    assert everything(held) == before
+
+
+def test_unknown_foreign_and_expired_decisions_are_refused():
+    held, other = fresh(), fresh(seed=1)
+    query = next(d for d in (held.ask([0.0, 0.0]) for _ in range(20)) if d.query)
+    held.expire(query)
+    before = everything(held)
+    for told, words in [
+        (query, "expired"),
+        (query.id, "expired"),
+        (10**6, "id of a pending query"),
+        (-1, "id of a pending query"),
+        ("first", "id of a pending query"),
+        (None, "id of a pending query"),
+        (other.ask([1.0, 1.0]), "another learner"),
+        (held.peek([1.0, 1.0]), "what `ask` returned"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            held.tell(told, "yes")
+    for call in (lambda: held.expire(query), lambda: held.expire(), lambda: held.expire(1, older_than=2)):
+        with pytest.raises(InputError, match="expire"):
+            call()
+    assert everything(held) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"classes": 1}, "classes"),
+        ({"classes": "ab"}, "two or more different names"),
+        ({"classes": ["a", "a"]}, "two or more different names"),
+        ({"classes": [None, 1]}, "two or more different names"),
+        ({"features": 0}, "features"),
+        ({"features": ["a", "a"]}, "different names"),
+        ({"eta": 0.0}, "eta must be positive"),
+        ({"sigma": -1.0}, "sigma must be positive"),
+        ({"method": "osmad"}, "Did you mean 'osamd'"),
+        ({"loss": "l1"}, "no such name"),
+        ({"method": "omd-partial"}, "label_rate"),
+        ({"start": [1.0, 2.0], "features": 4}, "shape"),
+        ({"budget": 1.5}, "rate"),
+        ({"max_labels": 0}, "max_labels"),
+        ({"expire_after": 0}, "expire_after"),
+        ({"window": 0}, "window"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_at_once(given, words):
+    with pytest.raises(InputError, match=words):
+        osamd.OSAMD(**{"features": 2, **given})
+
+
+def test_source_data_that_cannot_be_used_is_refused():
+    x = np.ones((4, 2))
+    for rows, labels, words in [
+        (x, [1, 1, 1, 1], "all alike"),
+        (x, [0, 1], "4 rows have 2 labels"),
+        (np.ones(4), [0, 1, 0, 1], "table of rows"),
+        (np.full((4, 2), np.nan), [0, 1, 0, 1], "finite"),
+        (np.ones((0, 2)), [], "table of rows"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            osamd.OSAMD.from_source(rows, labels)
+    with pytest.raises(InputError, match="declared classes"):
+        osamd.OSAMD.from_source(x, [0, 1, 2, 0], classes=[0, 1])
+
+
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.lists(st.one_of(st.floats(), st.text(max_size=3), st.none()), max_size=4),
+    st.dictionaries(st.sampled_from(["a", "b", "c"]), st.one_of(st.floats(), st.text(max_size=2), st.none())),
+    st.sampled_from([np.ones(2), np.ones((2, 2)), np.array("x"), np.array([None, 1]), object(), 3j]),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ask", "tell", "last", "expire"]), ANYTHING, ANYTHING), max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_fuzz_only_sentences_come_back_and_refusals_change_nothing(calls):
+    held = fresh()
+    last = held.ask([0.0, 1.0])
+    for what, first, second in calls:
+        before, refused = everything(held), ""
+        try:
+            if what == "ask":
+                last = held.ask(first)
+            elif what == "tell":
+                held.tell(first, second)
+            elif what == "last":
+                held.tell(last, second)
+            else:
+                held.expire(first)
+        except InputError as error:
+            refused = str(error)
+        assert not refused or (refused.endswith(".") and everything(held) == before)
+    assert np.isfinite(held.weights).all()

@@ -1,0 +1,31 @@
+"""A second start compiles nothing."""
+
+import json
+import subprocess
+import sys
+
+START = """
+import json, osamd
+from osamd.geometry import ball
+misses = {}
+for name, settings in {
+    "two classes": {},
+    "standardised": {"standardise": True},
+    "several classes": {"classes": 3},
+    "ball": {"geometry": ball(1.0)},
+    "ball, several classes": {"geometry": ball(1.0), "classes": 3},
+}.items():
+    learner = osamd.OSAMD(features=2, sigma=1e9, **settings)
+    learner.tell(learner.ask([1.0, 2.0]), 1)
+    core = learner._core
+    observe = core._one_score if hasattr(core, "_one_score") else core.observe
+    compiled = (observe.func, core.learn.func, core.confirm.func)
+    misses[name] = sum(sum(one.stats.cache_misses.values()) for one in compiled)
+print(json.dumps(misses))
+"""
+
+
+def test_a_second_process_finds_everything_compiled():
+    for _ in range(2):
+        said = subprocess.run([sys.executable, "-c", START], check=True, capture_output=True, text=True).stdout
+    assert set(json.loads(said).values()) == {0}

@@ -1,0 +1,160 @@
+"""Save and load: one file, bit for bit, and never a damaged one."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import osamd
+from osamd import store
+from osamd.errors import InputError
+from osamd.geometry import GEOMETRIES
+from osamd.losses import LOSSES
+from osamd.methods import METHODS, InnerLoops, Settings, lemma1_step
+
+CONTINUE = """
+import sys, json, numpy as np, osamd
+held = osamd.OSAMD.load(sys.argv[1])
+x, y = np.load(sys.argv[2])["x"], np.load(sys.argv[2])["y"].tolist()
+queries, labels = [], []
+for t in range(held.rounds, len(y)):
+    for late in [d for d in held.pending if t - d.id >= 7]:
+        held.tell(late, y[late.id])
+    decision = held.ask(x[t])
+    queries.append(decision.query)
+    labels.append(decision.label)
+    if not decision.query:
+        held.tell(decision, None)
+held.save(sys.argv[1] + ".end")
+print(json.dumps([queries, labels]))
+"""
+
+
+def stream(rounds=300, classes=3):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, classes, rounds)
+    return rng.normal(size=(rounds, 4)) + 2.0 * np.eye(4)[y], y
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_new_process_goes_on_bit_for_bit(method, tmp_path):
+    """Saved at a random round with queries pending, loaded by another process, finished: the same to the last bit."""
+    x, y = stream()
+    at = int(np.random.default_rng(list(method.encode())).integers(50, 250))
+    held = osamd.OSAMD(features=4, classes=3, method=method, budget=0.2, sigma=0.5, standardise=True, seed=4)
+    queries, labels = [], []
+    for t in range(len(y)):
+        if t == at:
+            held.save(tmp_path / "learner")
+        for late in [d for d in held.pending if t - d.id >= 7]:
+            held.tell(late, int(y[late.id]))
+        decision = held.ask(x[t])
+        queries.append(decision.query)
+        labels.append(decision.label)
+        if not decision.query:
+            held.tell(decision, None)
+    np.savez(tmp_path / "stream.npz", x=x, y=y)
+    command = [sys.executable, "-c", CONTINUE, str(tmp_path / "learner"), str(tmp_path / "stream.npz")]
+    said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert said == [queries[at:], labels[at:]]
+    again = osamd.OSAMD.load(tmp_path / "learner.end")
+    ours, theirs = held._saved(), again._saved()
+    assert ours.content == theirs.content
+    assert {n: a.tobytes() for n, a in ours.arrays.items()} == {n: a.tobytes() for n, a in theirs.arrays.items()}
+    assert held.accuracy() == again.accuracy()
+    assert [d.id for d in held.pending] == [d.id for d in again.pending]
+
+
+def test_every_loss_and_geometry_comes_back():
+    for name in LOSSES:
+        for geometry in GEOMETRIES.values():
+            settings = Settings(
+                eta=0.1,
+                sigma=0.2,
+                loss=osamd.losses.loss(name, l2=0.3),
+                geometry=geometry(),
+                teacher=lemma1_step(0.2),
+                adaptation=InnerLoops(3, 0.5),
+            )
+            again = store.settings_from_json(json.loads(json.dumps(store.settings_to_json(settings))))
+            assert (again.loss, again.teacher, again.adaptation) == (settings.loss, settings.teacher, (3, 0.5))
+            assert again.geometry.name == settings.geometry.name
+            assert again.geometry.decision_set == settings.geometry.decision_set
+
+
+def test_a_learner_that_has_met_no_sample_can_be_saved(tmp_path):
+    osamd.OSAMD(classes=["a", "b"], budget=0.1).save(tmp_path / "empty")
+    held = osamd.OSAMD.load(tmp_path / "empty")
+    held.tell(held.ask({"left": 1.0, "right": 2.0}), "a")
+    assert held.features == ["left", "right"]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    x, _ = stream()
+    held = osamd.OSAMD(features=4, classes=3, budget=0.2)
+    for row in x[:30]:
+        held.ask(row)
+    held.save(tmp_path / "learner")
+    return tmp_path / "learner"
+
+
+def test_every_damaged_byte_is_noticed(saved):
+    good = saved.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(good), 60).tolist():
+        saved.write_bytes(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1 :])
+        with pytest.raises(InputError, match="load"):
+            osamd.OSAMD.load(saved)
+    for end in (0, 5, len(good) // 2, len(good) - 1):
+        saved.write_bytes(good[:end])
+        with pytest.raises(InputError, match="damaged"):
+            osamd.OSAMD.load(saved)
+    saved.write_bytes(good)
+    osamd.OSAMD.load(saved)
+
+
+def test_other_versions_and_other_files_are_refused_in_one_sentence(saved, monkeypatch, tmp_path):
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "VERSION", 0)
+        osamd.OSAMD.load(saved) if False else osamd.OSAMD(features=2).save(tmp_path / "old")
+    with pytest.raises(InputError, match="of version 0, and this osamd reads version 1"):
+        osamd.OSAMD.load(tmp_path / "old")
+    from safetensors.numpy import save_file
+
+    save_file({"x": np.ones(3)}, tmp_path / "other")
+    with pytest.raises(InputError, match="not saved by osamd"):
+        osamd.OSAMD.load(tmp_path / "other")
+    with pytest.raises(InputError, match="no such file"):
+        osamd.OSAMD.load(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="load"):
+        osamd.OSAMD.load(tmp_path)
+
+
+def test_a_save_that_fails_leaves_the_file_before_and_nothing_else(saved, monkeypatch):
+    good = saved.read_bytes()
+    held = osamd.OSAMD.load(saved)
+    held.tell(held.ask(np.ones(4)), 1)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, full)
+            with pytest.raises(InputError, match="No space left"):
+                held.save(saved)
+        assert saved.read_bytes() == good
+        assert [path.name for path in saved.parent.iterdir()] == ["learner"]
+    with pytest.raises(InputError, match="cannot write"):
+        held.save(saved.parent / "missing" / "learner")
+
+
+def test_functions_of_ones_own_are_not_saved(tmp_path):
+    from dataclasses import replace
+
+    own = replace(osamd.losses.loss("hinge"), name="own")
+    with pytest.raises(InputError, match="not one of osamd's"):
+        osamd.OSAMD(features=2, loss=own).save(tmp_path / "learner")

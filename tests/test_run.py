@@ -1,0 +1,386 @@
+"""`osamd run`: a prequential run on a user's table, late labels, the other methods, the report, and refusals."""
+
+import base64
+import io
+import json
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import osamd.prequential.command
+from osamd.cli import main
+from osamd.errors import InputError
+from osamd.learner import OSAMD, REACH
+from osamd.methods import METHODS, Settings, learner
+from osamd.models import linear
+from osamd.play import play
+from osamd.prequential.delays import KINDS, Delay, arrivals, delay_generator, delay_named
+from osamd.prequential.runs import share
+from osamd.streams import Arrays
+
+WARMUP = 100
+FILES = ["accuracy.png", "estimate.png", "labels.png", "margin.png", "report.html", "results.json"]
+
+
+def drifting(count=1100, seed=0):
+    """Two classes whose centres turn by a quarter, as x (count x 3) and y."""
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, 2, count)
+    angle = np.linspace(0.0, np.pi / 2, count)
+    side = np.where(y == 1, 1.5, -1.5)
+    centre = np.stack([side * np.cos(angle), side * np.sin(angle), np.zeros(count)], axis=1)
+    return centre + generator.normal(size=(count, 3)) * [1.0, 1.0, 30.0] + [5.0, 0.0, 100.0], y
+
+
+@pytest.fixture
+def table(tmp_path):
+    x, y = drifting()
+    path = tmp_path / "turn.csv"
+    lines = [",".join(map(repr, row.tolist())) + f",{label}" for row, label in zip(x, y, strict=True)]
+    path.write_text("a,b,c,y\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def command(*arguments):
+    return main(["run", *map(str, arguments)])
+
+
+def results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def standardised(x, warmup):
+    """Rows by mean and deviation of the warm-up rows and of all rows up to each."""
+    done = x[:warmup]
+    count, means, squares = float(warmup), done.mean(axis=0), ((done - done.mean(axis=0)) ** 2).sum(axis=0)
+    rows = []
+    for row in x[warmup:]:
+        count += 1.0
+        delta = row - means
+        means = means + delta / count
+        squares = squares + delta * (row - means)
+        rows.append((row - means) / np.sqrt(squares / count))
+    return np.array(rows)
+
+
+def test_without_budget_and_delay_it_is_the_plain_loop_on_the_same_seed(table):
+    x, y = drifting()
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, sigma=0.5, seed=3)
+    started = OSAMD.from_source(x[:WARMUP], y[:WARMUP].tolist(), standardise=True).weights
+    settings = Settings(eta=REACH / 4, sigma=0.5)
+    stream = Arrays(standardised(x, WARMUP), y[WARMUP:].tolist())
+    expected = play(learner("osamd", linear(features=3), settings, start=started), stream, seed=3).ledger
+    assert np.array_equal(outcome.ledger.asked, expected.asked)
+    assert np.array_equal(outcome.ledger.decision, expected.decision)
+    assert np.array_equal(outcome.ledger.pseudolabel, expected.pseudolabel)
+    assert np.array_equal(outcome.ledger.label, expected.label)
+    for name in ("margin", "probability", "loss"):
+        np.testing.assert_allclose(getattr(outcome.ledger, name), getattr(expected, name), atol=1e-9)
+    assert outcome.learner.rounds == len(outcome.ledger) == 1000
+
+
+def test_the_command_writes_what_the_function_finds(table, tmp_path, capsys):
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--budget", "10%", "--out", tmp_path / "out") == 0
+    assert sorted(os.listdir(tmp_path / "out")) == FILES
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, budget=0.1)
+    content = results(tmp_path / "out")
+    assert content == json.loads(json.dumps(outcome.summary))
+    assert content["methods"]["osamd"]["accuracy"] == {"mean": outcome.ledger.accuracy, "half_width_90": None}
+    assert content["methods"]["osamd"]["labels_asked"] == int(outcome.ledger.asked.sum())
+    assert content["rounds"] == 1000
+    assert content["classes"] == [0, 1]
+    assert content["settings"]["budget"] == 0.1
+    assert [column["kind"] for column in content["columns"]] == ["numeric"] * 3
+    printed = capsys.readouterr().out
+    assert f"{100 * outcome.ledger.accuracy:.2f} % right" in printed
+    for name in FILES:
+        assert str(tmp_path / "out" / name) in printed
+
+
+def test_the_budget_holds_in_every_round(table):
+    for limits in ({"budget": "5%"}, {"max_labels": 20}, {"budget": 0.2, "max_labels": 30}):
+        ledger = osamd.prequential.run(table, "y", warmup=WARMUP, **limits).ledger
+        asked = np.cumsum(ledger.asked)
+        rate = share(limits.get("budget", 1.0))
+        assert (asked <= rate * np.arange(1, 1001) + 1e-9).all()
+        assert 0 < asked[-1] <= limits.get("max_labels", 1000)
+
+
+def test_the_learner_that_comes_back_knows_columns_and_classes(table):
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP)
+    assert outcome.learner.predict({"a": 5.0, "b": 9.0, "c": 100.0}) == 1
+
+
+def test_labels_of_text_and_three_classes_with_categories(tmp_path):
+    generator = np.random.default_rng(1)
+    kind = generator.choice(["cat", "dog", "owl"], 800)
+    size = np.array([{"cat": 0.0, "dog": 4.0, "owl": 0.0}[k] for k in kind]) + generator.normal(size=800)
+    flies = np.where(kind == "owl", "yes", "no")
+    path = tmp_path / "animals.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"size": s, "flies": f, "kind": k}) + "\n" for s, f, k in zip(size, flies, kind, strict=True)
+        )
+    )
+    outcome = osamd.prequential.run(path, "kind", warmup=WARMUP, budget="10%")
+    assert outcome.classes == ["cat", "dog", "owl"]
+    assert outcome.ledger.accuracy > 0.9
+    assert outcome.summary["columns"][1]["categories"] == ["no", "yes"]
+
+
+def test_every_source_of_the_same_rows_gives_the_same_result(table, tmp_path, monkeypatch):
+    pandas, polars, pyarrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    x, y = drifting()
+    columns = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y}
+    frame = pandas.DataFrame(columns)
+    frame.to_parquet(tmp_path / "turn.parquet")
+    frame.to_json(tmp_path / "turn.jsonl", orient="records", lines=True, double_precision=15)
+    expected = osamd.prequential.run(table, "y", warmup=WARMUP, budget=0.1).ledger
+    tables = [
+        frame,
+        polars.DataFrame(columns),
+        pyarrow.table(columns),
+        tmp_path / "turn.parquet",
+        tmp_path / "turn.jsonl",
+    ]
+    for source in tables:
+        found = osamd.prequential.run(source, "y", warmup=WARMUP, budget=0.1).ledger
+        assert np.array_equal(found.decision, expected.decision)
+        assert np.array_equal(found.asked, expected.asked)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table.read_bytes())))
+    assert command("-", "--label", "y", "--warmup", WARMUP, "--budget", "10%", "--out", tmp_path / "out") == 0
+    content = results(tmp_path / "out")
+    assert content["stream"] == "standard input"
+    assert content["methods"]["osamd"]["accuracy"]["mean"] == expected.accuracy
+
+
+def test_a_delay_of_nothing_is_no_delay(table):
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, delay="fixed:0")
+    assert np.array_equal(outcome.run.right, outcome.without_delay.right)
+    assert outcome.run[:-1] == outcome.without_delay[:-1]
+
+
+def test_late_labels_are_told_late_and_lost_ones_never(table):
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, budget=0.2, delay="fixed:100")
+    asked = np.flatnonzero(outcome.ledger.asked)
+    assert outcome.came.tolist() == [t + 100 for t in asked if t + 100 < 1000]
+    assert outcome.run.pending == int((asked >= 900).sum())
+    lost = osamd.prequential.run(table, "y", warmup=WARMUP, budget=0.2, delay="lost:1").run
+    assert (lost.told, lost.pending) == (0, 0)
+    assert lost.expired == lost.asked > 0
+
+
+def test_the_report_shows_what_delay_costs(table, tmp_path, capsys):
+    delayed = ("--delay", "random:50,lost:0.2", "--budget", "20%")
+    assert command(table, "--label", "y", "--warmup", WARMUP, *delayed, "--out", tmp_path / "out") == 0
+    content = results(tmp_path / "out")
+    with_delay, without = content["methods"]["osamd"], content["without_delay"]
+    cost = without["accuracy"]["mean"] - with_delay["accuracy"]["mean"]
+    assert content["delay_costs"]["mean"] == pytest.approx(cost)
+    assert content["settings"]["delay"] == {"fixed": 0, "random": 50.0, "bursty": 0, "lost": 0.2}
+    assert without["labels_lost"] == 0 < with_delay["labels_lost"]
+    parts = ("labels_told", "labels_lost", "labels_under_way")
+    assert sum(with_delay[part] for part in parts) == with_delay["labels_asked"]
+    printed = capsys.readouterr().out
+    assert "50 rounds late on average, 20 % never" in printed
+    assert f"costs {100 * cost:.2f}" in printed
+
+
+def test_compare_plays_the_six_methods_at_equal_labels(table, tmp_path, capsys):
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--compare", "--out", tmp_path / "out") == 0
+    content = results(tmp_path / "out")
+    methods = content["methods"]
+    assert list(methods) == list(METHODS)
+    rate = methods["osamd"]["labels"]["mean"]
+    for name, method in METHODS.items():
+        asked = methods[name]["labels"]["mean"]
+        # Uniform queries are drawn; 1000 of them stray by 0.05 once in a thousand runs.
+        assert asked == 1.0 if method.query == "always" else abs(asked - rate) < 0.05
+        if name != "osamd":
+            apart = methods["osamd"]["accuracy"]["mean"] - methods[name]["accuracy"]["mean"]
+            assert content["osamd_minus"][name]["mean"] == pytest.approx(apart)
+    assert "OMD (all), the ceiling" in capsys.readouterr().out
+
+
+def test_compared_or_alone_a_method_does_the_same(table):
+    options = {"warmup": WARMUP, "budget": 0.1, "delay": "bursty:100"}
+    together = osamd.prequential.run(table, "y", compare=True, method="paa", **options)
+    for name in ("paa", "osamd"):
+        alone = osamd.prequential.run(table, "y", method=name, **options)
+        assert np.array_equal(together.runs[name].right, alone.run.right)
+
+
+def test_the_page_is_one_file_that_needs_nothing_else(table, tmp_path):
+    strange = tmp_path / "<b>&.csv"
+    strange.write_bytes(table.read_bytes())
+    assert command(strange, "--label", "y", "--warmup", WARMUP, "--compare", "--out", tmp_path / "out") == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "&lt;b&gt;&amp;.csv" in page
+    assert "<b>&.csv" not in page
+    assert "<script" not in page
+    assert "http" not in page
+    assert 'name="viewport"' in page
+    embedded = re.findall(r'src="data:image/png;base64,([^"]+)"', page)
+    assert re.findall(r'src="(?!data:)', page) == []
+    assert sorted(base64.b64decode(image) for image in embedded) == sorted(
+        (tmp_path / "out" / name).read_bytes() for name in FILES if name.endswith(".png")
+    )
+
+
+def test_warmup_can_be_left_out_where_the_classes_are_named(table):
+    outcome = osamd.prequential.run(table, "y", warmup=0, classes=[0, 1])
+    assert len(outcome.ledger) == 1100
+    assert outcome.ledger.accuracy > 0.7
+
+
+def test_classes_that_the_warmup_lacks_can_be_named(tmp_path):
+    x, y = drifting(600)
+    order = np.argsort(y[:WARMUP], kind="stable")
+    labels = np.concatenate([y[:WARMUP][order], y[WARMUP:]])
+    labels[300:] = np.where(x[300:, 1] > 2.0, 2, labels[300:])
+    path = tmp_path / "more.csv"
+    path.write_text("a,b,c,y\n" + "".join(f"{a},{b},{c},{k}\n" for (a, b, c), k in zip(x, labels, strict=True)))
+    with pytest.raises(InputError, match="--classes 0,1,2"):
+        osamd.prequential.run(path, "y", warmup=WARMUP)
+    assert osamd.prequential.run(path, "y", warmup=WARMUP, classes=["0", "1", "2"]).classes == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--budget", "0%"), "as in --budget 5%"),
+        (("--budget", "5"), "Did you mean 5%?"),
+        (("--budget", "much"), "`--budget much`"),
+        (("--budget", "120%"), "at most 100%"),
+        (("--max-labels", "0"), "greater than or equal to 1"),
+        (("--method", "osmad"), "Did you mean 'osamd'?"),
+        (("--method", "omd-partial"), "give --budget 5%"),
+        (("--method", "omd-all", "--budget", "5%"), "it asks for every label"),
+        (("--delay", "fixd:3"), "Did you mean 'fixed'?"),
+        (("--delay", "fixed"), "fixed:NUMBER wants the rounds"),
+        (("--delay", "fixed:1.5"), "fixed:NUMBER wants the rounds"),
+        (("--delay", "fixed:-1"), "fixed:NUMBER"),
+        (("--delay", "bursty:0"), "bursty:NUMBER"),
+        (("--delay", "lost:20"), "between 0 and 1"),
+        (("--delay", "lost:0.1,lost:0.2"), "lost is there twice"),
+        (("--delay", ""), "no kind of delay"),
+        (("--warmup", "1100"), "give a smaller one by --warmup 550"),
+        (("--label", "why"), "Known: a, b, c, y"),
+        (("--label", "c", "--classes", "1,2"), "name them all by --classes"),
+        (("--drop", "d"), "`--drop d`"),
+        (("--sigma", "0"), "sigma must be positive"),
+        (("--eta", "-1"), "eta must be positive"),
+        (("--format", "xml"), "`--format xml`"),
+        (("--seed", "-1"), "greater than or equal to 0"),
+        (("--out", ""), "name a folder"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(arguments, words, table, tmp_path, capsys):
+    out = tmp_path / "new" / "deep"
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--out", out, *arguments) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.err.endswith((".\n", "?\n"))
+    assert captured.out == ""
+    assert sorted(os.listdir(tmp_path)) == ["turn.csv"]
+
+
+def test_an_error_in_the_middle_of_the_file_writes_nothing(table, tmp_path, capsys):
+    with table.open("a") as file:
+        file.write("1,2\n")
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out") == 2
+    assert "turn.csv, line 1102: 2 values, but the header names 4 columns" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_matplotlib_is_found_before_any_work(table, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert command(table, "--label", "y", "--out", tmp_path / "out") == 2
+    assert "pip install 'osamd[plot]'" in capsys.readouterr().err
+
+
+def test_a_full_disk_under_the_kept_rows_is_a_sentence(table, tmp_path, capsys, monkeypatch):
+    def full(file, array):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--compare", "--out", tmp_path / "out") == 2
+    assert "name another folder by the variable TMPDIR" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_help_says_how_columns_are_read(capsys):
+    assert command("--help") == 0
+    words = " ".join(capsys.readouterr().out.split())
+    for said in (
+        "Missing are: an empty value, ?, NA",
+        "Dates and times",
+        "true and false are 1 and 0",
+        "--categorical",
+    ):
+        assert said in words
+
+
+def test_a_reader_that_stops_early_does_not_take_the_files_away(table, tmp_path, monkeypatch):
+    class Stopped(Exception):
+        pass
+
+    def show(shown):
+        raise Stopped
+
+    monkeypatch.setattr(osamd.prequential.command, "show", show)
+    with pytest.raises(Stopped):
+        command(table, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out")
+    assert sorted(os.listdir(tmp_path / "out")) == FILES
+
+
+DELAYS = ["fixed:30", "random:40", "bursty:50", "lost:0.3", "random:20,bursty:64,lost:0.1", "fixed:5,random:3"]
+
+
+@pytest.mark.parametrize("text", DELAYS)
+def test_no_label_comes_before_it_was_asked_for_and_groups_do_not_matter(text):
+    delay = delay_named(text)
+    whole = arrivals(delay, delay_generator(7), 0, 1000)
+    assert (whole.when >= np.arange(1000)).all()
+    generator = delay_generator(7)
+    parts = [arrivals(delay, generator, first, 250) for first in range(0, 1000, 250)]
+    assert np.array_equal(np.concatenate([part.when for part in parts]), whole.when)
+    assert np.array_equal(np.concatenate([part.lost for part in parts]), whole.lost)
+    other = arrivals(delay, delay_generator(8), 0, 1000)
+    drawn = "random" in text or "lost" in text
+    assert (np.array_equal(other.when, whole.when) and np.array_equal(other.lost, whole.lost)) is not drawn
+
+
+def test_delays_have_the_law_they_are_called_by():
+    rounds = 20_000
+    asked = np.arange(rounds)
+    late = arrivals(Delay(random=100.0), delay_generator(0), 0, rounds).when - asked
+    # A geometric law of mean 100 has deviation 100.5: seven standard errors of the mean, and of the share at 0.
+    assert abs(late.mean() - 100.0) < 7 * 100.5 / np.sqrt(rounds)
+    assert abs((late == 0).mean() - 1 / 101) < 7 * np.sqrt(0.01 / rounds)
+    assert abs((late > 200).mean() - (100 / 101) ** 201) < 7 * np.sqrt(0.14 / rounds)
+    batches = arrivals(Delay(bursty=500), delay_generator(0), 0, rounds).when
+    assert set(batches % 500) == {499}
+    assert (batches - asked).max() == 499
+    assert (arrivals(Delay(fixed=30), delay_generator(0), 10, 5).when == np.arange(10, 15) + 30).all()
+    lost = arrivals(Delay(lost=0.2), delay_generator(0), 0, rounds).lost
+    assert abs(lost.mean() - 0.2) < 7 * np.sqrt(0.16 / rounds)
+    assert not arrivals(Delay(), delay_generator(0), 0, rounds).lost.any()
+    assert arrivals(Delay(lost=1.0), delay_generator(0), 0, rounds).lost.all()
+
+
+def test_a_delay_can_be_given_as_text_or_as_a_value():
+    assert delay_named(Delay(random=100.0, lost=0.1)) == delay_named("random:100,lost:0.1")
+    assert delay_named(Delay()) == Delay()
+    with pytest.raises(InputError, match="wants the rounds"):
+        delay_named(Delay(fixed=-1))
+
+
+def test_every_kind_of_delay_is_named_in_the_help(capsys):
+    assert command("--help") == 0
+    printed = capsys.readouterr().out
+    assert all(f"{kind}:" in printed for kind in KINDS)

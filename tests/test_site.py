@@ -1,0 +1,153 @@
+"""The site builds without a warning, its Python and its commands run, and its reference is that of the package."""
+
+import importlib.util
+import pkgutil
+import re
+import runpy
+import shlex
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+
+import osamd
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [DOCS / "index.md", DOCS / "concepts.md", *sorted(DOCS.glob("start/*.md")), *sorted(DOCS.glob("guides/*.md"))]
+
+NEEDS = {"torch": "torch", "sklearn": "sklearn", "river": "river", "skactiveml": "skactiveml"}
+"""What a page imports beside the core, which not every environment holds."""
+
+NOT_FOR_USERS = {
+    "osamd.bench",
+    "osamd.cli",
+    "osamd.data",
+    "osamd.errors",
+    "osamd.evaluation",
+    "osamd.evaluation.samples",
+    "osamd.adapters",
+    "osamd.files",
+    "osamd.fleet",
+    "osamd.numerics",
+    "osamd.reproduce",
+    "osamd.source",
+    "osamd.store",
+    "osamd.terminal",
+}
+"""Modules without a page in the reference: the inside, and packages whose modules have one each."""
+
+
+def imported(name):
+    """A module of the package, or None where what it needs is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built as `mkdocs build --strict` does; a warning is an error."""
+    mkdocs = pytest.importorskip("mkdocs.commands.build", reason="the site needs mkdocs: pip install 'osamd[docs]'")
+    pytest.importorskip("mkdocstrings", reason="the site needs mkdocstrings: pip install 'osamd[docs]'")
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    config = load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder))
+    config.plugins.on_startup(command="build", dirty=False)
+    mkdocs.build(config)
+    config.plugins.on_shutdown()
+    return folder
+
+
+@pytest.fixture
+def one_thread():
+    """Small networks are slower on many threads, and much slower where other programs run."""
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_the_python_and_the_runs_of_a_page_go_through_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
+    from osamd.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for kind, block in re.findall(r"```(python|sh)\n(.*?)```", page.read_text(), flags=re.DOTALL):
+        if kind == "python":
+            for module, project in NEEDS.items():
+                if re.search(rf"^(from|import) (osamd\.adapters\.)?{module}\b", block, flags=re.MULTILINE):
+                    pytest.importorskip(project)
+            exec(compile(block, str(page), "exec"), namespace)
+        else:
+            for line in re.findall(r"^osamd (run .*)$", block, flags=re.MULTILINE):
+                if Path(shlex.split(line)[1]).exists():
+                    assert main(shlex.split(line)) == 0, line
+    capsys.readouterr()
+
+
+def test_the_site_is_built_without_a_warning(site):
+    for page in PAGES:
+        assert (site / page.relative_to(DOCS).with_suffix(".html")).exists()
+
+
+def test_the_site_asks_nothing_of_the_network(site):
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        assert not re.findall(r"<(?:script|img|iframe)[^>]*src=\"?(?:https?:)?//[^\s\">]+", text), page.name
+        assert not re.findall(r"<link(?![^>]*rel=\"?canonical)[^>]*href=\"?(?:https?:)?//[^\s\">]+", text), page.name
+
+
+def test_the_reference_shows_every_documented_class_and_function(site):
+    for page in (site / "reference").glob("osamd*.html"):
+        module, text = imported(page.stem), page.read_text()
+        for name, value in vars(module).items() if module else ():
+            own = getattr(value, "__module__", None) == page.stem or name in getattr(module, "__all__", ())
+            if isinstance(value, type | FunctionType) and own and name[0] != "_":
+                # A dataclass or a NamedTuple without a docstring is given one that begins with its signature.
+                documented = value.__doc__ and not value.__doc__.startswith(f"{name}(")
+                anchors = {f'id="{page.stem}.{name}"', f'id="{value.__module__}.{name}"'}
+                assert not documented or any(anchor in text for anchor in anchors), f"{page.stem}.{name}"
+
+
+def test_every_module_has_its_page_in_the_reference_or_is_known_not_to_be_for_users(site):
+    shown = {page.stem for page in (site / "reference").glob("osamd*.html")}
+    assert not shown & NOT_FOR_USERS
+    whole = {name for name in shown if hasattr(imported(name), "__path__")} - {"osamd"}
+    inside = tuple(f"{package}." for package in whole | {"osamd.bench", "osamd.fleet", "osamd.reproduce"})
+    for found in pkgutil.walk_packages(osamd.__path__, "osamd."):
+        assert found.name in shown | NOT_FOR_USERS or found.name.startswith(inside), found.name
+
+
+def test_the_page_of_the_command_holds_the_help_of_every_command(site):
+    from typer.main import get_command
+
+    from osamd.cli import app
+
+    text = (site / "reference" / "command.html").read_text()
+    for name, command in get_command(app).commands.items():
+        assert f"osamd {name}" in text
+        for option in command.params:
+            assert max(option.opts, key=len) in text or option.param_type_name == "argument", option.opts
+
+
+def test_a_dotted_name_in_the_text_leads_to_its_reference(site):
+    text = (site / "paper.html").read_text()
+    assert re.search(r'href="reference/osamd\.queries\.html#osamd\.queries\.query_probability"', text)
+
+
+def test_in_a_docstring_an_example_is_code_and_a_formula_is_no_tag():
+    pytest.importorskip("griffe", reason="the site needs mkdocstrings: pip install 'osamd[docs]'")
+    plain = runpy.run_path(str(DOCS / "hooks" / "docstrings.py"))["plain"]
+    assert plain("argmin <a, v>, `<a>`.\n\n>>> 1 <a\n2\n\nEnd.") == (
+        "argmin &lt;a, v>, `<a>`.\n\n```pycon\n>>> 1 <a\n2\n```\n\nEnd."
+    )
