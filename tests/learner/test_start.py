@@ -1,6 +1,7 @@
 """A second start compiles nothing."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -25,7 +26,8 @@ print(json.dumps(misses))
 """
 
 
-def test_a_second_process_finds_everything_compiled():
+def test_a_second_process_finds_everything_compiled(tmp_path):
+    own = {**os.environ, "OSAMD_CACHE_DIR": str(tmp_path)}
     for _ in range(2):
-        said = subprocess.run([sys.executable, "-c", START], check=True, capture_output=True, text=True).stdout
+        said = subprocess.run([sys.executable, "-c", START], env=own, check=True, capture_output=True, text=True).stdout
     assert set(json.loads(said).values()) == {0}
