@@ -194,7 +194,11 @@ def test_a_missing_or_damaged_or_unreadable_file_is_refused_in_a_sentence(tmp_pa
         data_folder("made", tmp_path).read(raw)
 
 
-@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(CONTENT)[:-9], gzip.compress(CONTENT)[:50]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no gzip", gzip.compress(CONTENT)[:-9], gzip.compress(CONTENT)[:50]],
+    ids=["empty", "other", "short", "shorter"],
+)
 def test_a_damaged_gzip_gives_nothing(content):
     assert data.gunzip(content) in (None, b"")
 
