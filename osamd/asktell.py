@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -37,7 +38,7 @@ DRAWS = 512
 class AskTell:
     """The round as an object; see the module. `osamd.OSAMD` and `osamd.deep.OSAMD` are the two to use.
 
-    It is not for several threads at once: whoever shares one puts a lock around `ask` and `tell`.
+    It is not for several threads at once: whoever shares one puts a lock around every call, `predict` included.
     """
 
     def __init__(self, book: Array, meter: Array, classes: list[Any], expire_after: int | None, seed: int) -> None:
@@ -69,6 +70,11 @@ class AskTell:
         self._observe: Callable[[Any, float], Any] = core.observe
         self._learn: Callable[[int], Any] = core.learn
 
+    def __repr__(self) -> str:
+        classes = ", ".join(repr(name) for name in self._classes[:5]) + (", ..." if len(self._classes) > 5 else "")
+        pending = f", {len(self._pending)} pending" if self._pending else ""
+        return f"<OSAMD for {classes}: {self.rounds} rounds, {self.asked} labels asked for{pending}>"
+
     def ask(self, x: Any) -> Decision:
         """Decide on one sample, and draw whether to ask for its label. The model stays as it is."""
         held = self._held
@@ -77,10 +83,13 @@ class AskTell:
         sample = self._sample(x)
         uniforms = self._uniforms or self._draw()
         u = uniforms.pop()
-        seen = self._observe(sample, u)
-        if seen[0] < 0:
+        try:
+            seen = self._observe(sample, u)
+            if seen[0] < 0:
+                raise self._core.refusal(sample)
+        except BaseException:
             uniforms.append(u)
-            raise self._core.refusal(sample)
+            raise
         number = self._rounds
         self._rounds = number + 1
         decision = Decision(number, seen, self)
@@ -117,15 +126,15 @@ class AskTell:
         if (decision is None) == (older_than is None):
             raise InputError("`expire(...)`: give a decision or its id, or older_than=rounds, and not both.")
         if older_than is None:
-            number = decision.id if isinstance(decision, Decision) else decision
-            if not isinstance(number, int) or number not in self._pending:
-                raise self._not_pending(decision, "expire")
-            late = [number]
+            late = [self._pending_one(decision, "expire")]
         else:
             last = self._rounds - 1 - require_whole("expire", "older_than", older_than, 0)
-            late = list(itertools.takewhile(lambda number: number < last, self._pending))
-        for number in late:
-            self._finish(self._recall(number), UNLABELLED)
+            late = list(itertools.takewhile(lambda one: one.id < last, self._pending.values()))
+        for one in late:
+            if one is self._held or self._observed_again(one):
+                self._finish(one, UNLABELLED)
+            else:  # the model can make nothing of the sample any more, so nothing is learned from it
+                self._close(one, UNLABELLED)
         return len(late)
 
     def peek(self, x: Any) -> Decision:
@@ -137,7 +146,7 @@ class AskTell:
         if seen[0] < 0:
             raise self._core.refusal(sample)
         decision = Decision(-1, (seen[0], False, *seen[2:]), self)
-        decision._open = False
+        decision._closed = "no round"
         return decision
 
     def predict(self, x: Any) -> Any:
@@ -257,42 +266,69 @@ class AskTell:
             held._sample = self._core.last()
         self._held = None
 
+    def _pending_one(self, decision: Any, call: str) -> Decision:
+        """The pending query that is meant, by itself or by its id."""
+        given = decision.id if isinstance(decision, Decision) else decision
+        whole = isinstance(given, numbers.Integral) and not isinstance(given, bool)
+        found = self._pending.get(int(given)) if whole else None
+        if found is None or (isinstance(decision, Decision) and decision is not found):
+            raise self._not_pending(decision, call)
+        return found
+
     def _recall(self, decision: Any) -> Decision:
         """The open decision, observed anew from its sample where it is not the one in hand."""
-        found = self._pending.get(decision) if isinstance(decision, int) else decision
-        if not isinstance(found, Decision) or found._learner is not self or not found._open:
+        query = not isinstance(decision, Decision) or decision.query
+        found: Decision = self._pending_one(decision, "tell") if query else decision
+        if found._learner is not self or found._closed:
             raise self._not_pending(decision, "tell")
-        if found is not self._held:
-            if self._held is not None:
-                self._set_aside(self._held)
-            if self._core.peek(found._sample)[0] < 0:
-                raise self._core.refusal(found._sample)
+        if found is not self._held and not self._observed_again(found):
+            raise self._core.refusal(found._sample)
         return found
+
+    def _observed_again(self, decision: Decision) -> bool:
+        """Let the core observe the decision's sample again; whether the model can still score it."""
+        if self._held is not None:
+            self._set_aside(self._held)
+        return bool(self._core.peek(decision._sample)[0] >= 0)
 
     def _finish(self, decision: Decision, label: int) -> None:
         """Play the second half of the round for the decision in hand."""
         self._learn(label)
         self._held = None
-        decision._open = False
-        _, query, pseudolabel, _, probability, _, expected, _ = decision._seen
-        if not query:
-            return
+        if decision._seen[1]:
+            self._close(decision, label)
+        else:
+            decision._closed, decision._sample = "told", None
+
+    def _close(self, decision: Decision, label: int) -> None:
+        """The query is answered: its label, or that none came, goes to the meter."""
         del self._pending[decision.id]
+        decision._sample = None
+        chosen, _, pseudolabel, _, probability, _, expected, _ = decision._seen
         if label == UNLABELLED:
+            decision._closed = "expired"
             self._expired += 1
             honest.lost(self._meter, decision.id)
         else:
+            decision._closed = "told"
             self._told += 1
-            self._core.confirm(decision.id, probability, expected, decision._seen[0], pseudolabel, label)
+            self._core.confirm(decision.id, probability, expected, chosen, pseudolabel, label)
 
     def _not_pending(self, decision: object, call: str) -> InputError:
-        if isinstance(decision, Decision) and decision._learner is not self:
+        if not isinstance(decision, Decision):
+            if isinstance(decision, int) and not isinstance(decision, bool) and 0 <= decision < self._rounds:
+                return InputError(
+                    f"`{call}({decision})`: decision {decision} is not pending: it was no query, or it was told, or it"
+                    " has expired; tell each decision once."
+                )
+        elif decision._learner is not self:
             return InputError(f"`{call}(decision={decision!r})`: it is a decision of another learner.")
-        number = decision.id if isinstance(decision, Decision) else decision
-        if isinstance(number, int) and 0 <= number < self._rounds:
-            why = "is not pending: it was no query, or it was told or has expired"
-            why = "was told or has expired already" if isinstance(decision, Decision) else why
-            return InputError(f"`{call}({number})`: decision {number} {why}; tell each decision once.")
+        elif decision._closed == "expired":
+            return InputError(f"`{call}({decision.id})`: decision {decision.id} has expired; its label came too late.")
+        elif decision._closed == "told":
+            return InputError(f"`{call}({decision.id})`: decision {decision.id} was told already; tell each one once.")
+        elif not decision._closed:
+            return InputError(f"`{call}({decision.id})`: decision {decision.id} is no query; `tell` it, or leave it.")
         return reject(call, "decision", decision, "give what `ask` returned, or the id of a pending query.")
 
     def _no_class(self, y: object) -> InputError:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ class Seen(NamedTuple):
     expected: float
     """The guess of `osamd.honest` that the decision is right."""
     score: Any
-    """Of the parameters that decide: one number for two classes, a vector of one a class otherwise."""
+    """Of the parameters that decide: one number, or a vector of one a class."""
 
 
 class Core(Protocol):
@@ -73,7 +74,7 @@ class Core(Protocol):
 class Decision:
     """What the learner says of one x, before any label."""
 
-    __slots__ = ("_learner", "_open", "_sample", "_seen", "id")
+    __slots__ = ("_closed", "_learner", "_sample", "_seen", "id")
 
     def __init__(self, number: int, seen: Any, learner: Any, sample: Any = None) -> None:
         self.id = number
@@ -81,7 +82,7 @@ class Decision:
         self._seen = seen
         self._learner = learner
         self._sample = sample
-        self._open = True
+        self._closed = ""
 
     @property
     def label(self) -> Any:
@@ -115,7 +116,8 @@ class Decision:
 
     @property
     def score(self) -> Any:
-        """Of the parameters that decided: positive for the second of two classes; a vector of one a class otherwise."""
+        """Of the parameters that decided: of a linear model for two classes one number, positive for the second; else a
+        vector of one a class."""
         return self._seen[7]
 
     @property
@@ -123,6 +125,20 @@ class Decision:
         """Of each class, from the score; a guide, and calibrated only where the loss is a likelihood."""
         shares = self._learner._core.probabilities(self._seen[7])
         return dict(zip(self._learner._classes, shares, strict=True))
+
+    @property
+    def open(self) -> bool:
+        """Whether it can still be told: it was neither told nor has it expired."""
+        return not self._closed
+
+    def __copy__(self) -> Decision:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Decision:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Decision belongs to its learner and does not travel; send its id, and tell that.")
 
     def __repr__(self) -> str:
         asked = "asks for the label" if self.query else f"withheld: {self.withheld}" if self.withheld else "no query"
@@ -138,11 +154,11 @@ def known_classes(classes: Any) -> list[Any]:
     """The classes a user declared, as plain Python values: a number of them, or their names."""
     if isinstance(classes, numbers.Integral) and not isinstance(classes, bool):
         return list(range(require_whole("OSAMD", "classes", classes, 2)))
-    rule = "classes must be two or more different names (text or numbers), or how many there are."
-    if isinstance(classes, str) or not isinstance(classes, Iterable):
+    rule = "classes must be two or more different names (text or numbers) in an order, or how many there are."
+    if isinstance(classes, str | bytes | Set) or not isinstance(classes, Iterable):
         raise reject("OSAMD", "classes", classes, rule)
     names = [plain(name) for name in classes]
-    usable = all(isinstance(name, str | int | float) and name == name for name in names)
+    usable = all(isinstance(name, str) or (isinstance(name, int | float) and math.isfinite(name)) for name in names)
     if not usable or len(set(names)) != len(names) or len(names) < 2:
         raise reject("OSAMD", "classes", classes, rule)
     return names

@@ -60,7 +60,11 @@ class NetworkCore:
             self.fleet.rates.sigma.fill_(sigma)
             self.fleet.rates.floor.fill_(floor)
             drawn = torch.tensor([u], dtype=torch.float64, device=self.fleet.device)
-            said = self.fleet.round.observe(self.fleet.state, sample, drawn)
+            try:
+                said = self.fleet.round.observe(self.fleet.state, sample, drawn)
+            except Exception as error:  # whatever a user's module raises
+                why = (str(error).splitlines() or [type(error).__name__])[0]
+                raise InputError(f"`ask(x=...)`: the module cannot take this sample ({why}).") from error
             scores = said.scores[0]
             if not bool(torch.isfinite(scores).all() & torch.isfinite(said.margin).all()):
                 return -1, False, 0, 0.0, 0.0, 0, 0.0, None
@@ -80,7 +84,10 @@ class NetworkCore:
         return self._row  # in memory of its own already
 
     def refusal(self, sample: Tensor) -> InputError:
-        return InputError("`ask`: the scores are not finite any more; make eta and the teacher's step smaller.")
+        return InputError(
+            "`ask`: the scores are not finite: the sample is too large, or the steps have been and the learner is lost;"
+            " then load an earlier save or make a new one with a smaller eta and teacher's step."
+        )
 
     def probabilities(self, score: Array) -> list[float]:
         shares = torch.from_numpy(score)
@@ -170,6 +177,7 @@ class OSAMD(AskTell):
         self._dtype, own_device = _kind_of(module)
         self._device = own_device if device is None else device_named(device, f"OSAMD(device={device!r})")
         self._start = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+        self._as_given = copy.deepcopy(module)
         self._module = copy.deepcopy(module).eval().to(self._device, self._dtype)
         self._member = Member(self._module, method, settings)
         self._probabilities = outputs == "probabilities"
@@ -255,6 +263,7 @@ class OSAMD(AskTell):
             "kind": "network",
             "sample": None if self._core is None else list(self._core.fleet.sample),
             "whole_numbers": self._embeds,
+            "types": {name: str(tensor.dtype) for name, tensor in self._start.items()},
             "method": str(self._member.method),
             "settings": store.settings_to_json(self._member.settings),
             "outputs": "probabilities" if self._probabilities else "logits",
@@ -264,7 +273,7 @@ class OSAMD(AskTell):
         }
 
     def _like(self) -> tuple[Any, ...]:
-        return self._module, self._device
+        return self._as_given, self._device
 
     def _saved(self) -> store.Saved:
         saved = super()._saved()
@@ -275,8 +284,15 @@ class OSAMD(AskTell):
 
     @classmethod
     def _revive(cls, saved: store.Saved, *like: Any) -> Self:
+        require_kind("load", "module", like[0], nn.Module, "give a module like the one that was saved")
         module, device = copy.deepcopy(like[0]), like[1]
         arrays, content = saved
+        types = {name: str(tensor.dtype) for name, tensor in module.state_dict().items()}
+        if types.keys() == content["types"].keys() and types != content["types"]:
+            raise InputError(
+                "`load(module=...)`: the module is of another type than the one that was saved, as float32 and float64"
+                " are; give one of the same, by module.double() or module.float()."
+            )
         start = {name[7:]: torch.from_numpy(array) for name, array in arrays.items() if name.startswith("module.")}
         try:
             module.load_state_dict(start)
@@ -334,7 +350,7 @@ class OSAMD(AskTell):
             given = torch.as_tensor(x, device=self._device)
             whole = not given.is_floating_point() and (self._core is None or self._embeds)
             kind = given.dtype if whole else self._dtype
-            row = given.to(kind, copy=True)[None]
+            row = given.detach().to(kind, copy=True)[None]
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(f"`ask(x=...)`: x must be numbers, an array or a tensor ({error}).") from error
         if row.is_complex() or row.ndim < 2:

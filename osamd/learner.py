@@ -22,7 +22,7 @@ from osamd import budget as budgets
 from osamd import honest, source, store
 from osamd.asktell import AskTell
 from osamd.compiled.core import LinearCore
-from osamd.decisions import known_classes
+from osamd.decisions import known_classes, plain
 from osamd.errors import (
     InputError,
     lookup,
@@ -58,7 +58,8 @@ class OSAMD(AskTell):
     `budget` is the largest share of rounds whose label is asked for, over the whole stream, or over any
     `budget_window` rounds; `max_labels` the largest number. sigma is then where the steering starts; without a budget
     rate it stays: larger asks for more. `floor` is the least probability of a query while the budget allows one.
-    `expire_after`: give up waiting for a label after so many rounds. `window`: the rounds of the sliding accuracy.
+    `expire_after`: with every `tell`, give up waiting for labels that were asked for more than so many rounds ago.
+    `window`: the rounds of the sliding accuracy.
 
     `standardise` scales features by their running mean and deviation; do so unless they are of like scale already.
     `eta` is the student's step size, 0.3 / (features + 1) by default; loss, L2 term, geometry, teacher's step, inner
@@ -116,6 +117,11 @@ class OSAMD(AskTell):
         names = known_classes(classes)
         meter = honest.open_meter(len(names), self._window)
         super().__init__(book, meter, names, expire_after, seed)
+        if start is not None and self._standardise:
+            raise InputError(
+                "`OSAMD(start=..., standardise=True)`: the weights are for features as they come, and standardised ones"
+                " are of another scale; use from_source, or scale the features yourself."
+            )
         if start is not None and features is None:
             given = require_numbers("OSAMD", "start", start)
             features = given.shape[-1] - 1 if given.ndim else 0
@@ -135,18 +141,28 @@ class OSAMD(AskTell):
         >>> learner.predict([2.0, 2.0, 2.0]), learner.classes
         (1, [0, 1])
         """
-        columns = getattr(X, "columns", None)
+        if "start" in settings:
+            raise InputError("`from_source(start=...)`: the start is fitted to X and y; leave it out.")
+        columns = getattr(X, "column_names", None) or getattr(X, "columns", None)  # of Arrow, or of other data frames
+        if columns is not None and not hasattr(X, "to_numpy"):
+            X = np.column_stack([np.asarray(X[name]) for name in columns])
         rows = require_numbers("from_source", "X", X.to_numpy() if hasattr(X, "to_numpy") else X)
         if rows.ndim != 2 or not len(rows):
             raise InputError(f"`from_source(X=...)`: X must be a table of rows; its shape is {rows.shape}.")
         require_finite("from_source", "X", rows)
-        labels = [label.item() if isinstance(label, np.generic) else label for label in y]
+        labels = [plain(label) for label in (y.to_pylist() if hasattr(y, "to_pylist") else y)]
         if len(labels) != len(rows):
             raise InputError(f"`from_source(X=..., y=...)`: {len(rows)} rows have {len(labels)} labels.")
-        names = sorted(set(labels)) if classes is None else known_classes(classes)
+        try:
+            found = set(labels)
+            names = sorted(found) if classes is None else known_classes(classes)
+        except TypeError as error:
+            raise InputError(
+                f"`from_source(y=...)`: y must be one class a row, all text or numbers ({error})."
+            ) from error
         if len(names) < 2:
             raise reject("from_source", "y", names, "the labels are all alike; give rows of two classes or more.")
-        unknown = set(labels) - set(names)
+        unknown = found - set(names)
         if unknown:
             raise reject("from_source", "y", unknown.pop(), f"it is not among the declared classes {names}.")
         learner = cls(
@@ -227,7 +243,10 @@ class OSAMD(AskTell):
 
     @property
     def weights(self) -> Array:
-        """What decides, with the bias last: the student (PAA's teacher), before it adapts to a sample."""
+        """What decides, with the bias last: the student (PAA's teacher), before it adapts to a sample.
+
+        With `standardise` they are weights of standardised features.
+        """
         return self._linear().weights(teacher=METHODS[self._method].teacher_decides)
 
     @property
@@ -273,7 +292,13 @@ class OSAMD(AskTell):
 
 def names_of(x: Any) -> list[str] | None:
     """The names that a dictionary or a row of a data frame gives its features."""
-    keys = list(x) if isinstance(x, Mapping) else list(getattr(x, "index", ())) if hasattr(x, "to_numpy") else []
+    keys: list[Any] = []
+    if isinstance(x, Mapping):
+        keys = list(x)
+    elif hasattr(x, "to_numpy"):
+        keys = list(getattr(x, "index", ()))
+    elif isinstance(x, tuple):
+        keys = list(getattr(x, "_fields", ()))  # as `itertuples` gives rows
     return keys if keys and all(isinstance(key, str) for key in keys) else None
 
 
@@ -286,7 +311,9 @@ def one_row(x: Any, names: list[str] | None) -> Array:
         missing = set(names) - set(given)
         if missing:
             raise InputError(f"`ask(x=...)`: x has no {nearest_missing(names, missing)}; give every feature a number.")
-        x = [x[name] for name in names]
+        x = [getattr(x, name) if isinstance(x, tuple) else x[name] for name in names]
+    if np.ma.is_masked(x):
+        raise InputError("`ask(x=...)`: x has masked values; fill them first.")
     row = require_numbers("ask", "x", x)
     if row.ndim != 1:
         raise InputError(f"`ask(x=...)`: x must be one row of numbers; its shape is {row.shape}.")

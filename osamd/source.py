@@ -13,10 +13,11 @@ from osamd.numerics import Array
 from osamd.streams.base import Labels
 
 
-def fit(x: Array, y: Labels, classes: int, bias: bool = True) -> Array:
+def fit(x: Array, y: Labels, classes: int) -> Array:
     """Weights of a logistic (two classes) or softmax regression with the ridge ||w||^2 / 2n, the bias left free.
 
-    Shaped like the parameters of `osamd.models.linear`: (features + 1,), or a row a class.
+    Shaped like the parameters of `osamd.models.linear`: (features + 1,), or a row a class. Columns are fitted less
+    their means and over their deviations, which the weights then take up: features of any scale are fitted alike.
 
     >>> x = np.array([[-1.0], [1.0], [-2.0], [2.0]])
     >>> w = fit(x, np.array([0, 1, 0, 1]), 2)
@@ -24,9 +25,14 @@ def fit(x: Array, y: Labels, classes: int, bias: bool = True) -> Array:
     (True, True)
     """
     n = len(x)
-    rows = np.column_stack([x, np.ones(n)]) if bias else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = x.mean(axis=0), x.std(axis=0)
+    if not np.isfinite(deviation).all():
+        raise InputError("`from_source(X=...)`: X holds numbers too large to be squared; scale its columns.")
+    scale = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
+    rows = np.column_stack([(x - mean) / scale, np.ones(n)])
     free = np.ones(rows.shape[1])
-    free[-1] = 0.0 if bias else 1.0
+    free[-1] = 0.0
     if classes == 2:
         signs = np.where(y == 1, 1.0, -1.0)
 
@@ -50,6 +56,8 @@ def fit(x: Array, y: Labels, classes: int, bias: bool = True) -> Array:
 
     found = minimize(objective, np.zeros(int(np.prod(shape))), jac=True, method="L-BFGS-B", options={"maxiter": 200})
     fitted: Array = found.x.reshape(shape)
+    fitted[..., :-1] /= scale
+    fitted[..., -1] -= fitted[..., :-1] @ mean
     return fitted
 
 

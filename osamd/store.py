@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,29 +38,37 @@ def write(path: str | Path, saved: Saved) -> None:
     """Put the file into its place, whole or not at all."""
     from safetensors.numpy import save
 
-    place = Path(path)
+    place = Path(os.path.realpath(path))  # a link stays one
     text = json.dumps({"version": VERSION, **saved.content}, allow_nan=False)
-    data = save(saved.arrays, {"osamd": text, "digest": _digest(saved.arrays, text)})
+    # safetensors writes arrays as they lie in memory, whatever their order.
+    arrays = {name: np.require(array, requirements="C") for name, array in saved.arrays.items()}
+    data = save(arrays, {"osamd": text, "digest": _digest(arrays, text)})
+    partial = place.with_name(f".{uuid.uuid4().hex}.partial")
     try:
-        handle, partial = tempfile.mkstemp(prefix=f".{place.name}-", dir=place.parent)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(partial, "xb") as file:
+                if place.exists():
+                    os.chmod(partial, place.stat().st_mode & 0o777)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, place)
         except BaseException:
-            Path(partial).unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
             raise
         _sync_folder(place.parent)
     except OSError as error:
-        raise InputError(f"`save({str(path)!r})`: cannot write there ({error.strerror or error}).") from error
+        raise InputError(
+            f"`save({str(path)!r})`: cannot write there ({error.strerror or error}); make the folder, or name another."
+        ) from error
 
 
 def read(path: str | Path) -> Saved:
     """What `write` wrote; one sentence for a file that is missing, damaged, or of another version."""
     from safetensors import SafetensorError, safe_open
 
+    if Path(path).is_dir():
+        raise InputError(f"`load({str(path)!r})`: it is a folder; give a file that `save` wrote.")
     try:
         with safe_open(path, framework="np") as file:
             header = file.metadata() or {}
@@ -92,18 +100,18 @@ def read(path: str | Path) -> Saved:
 
 def settings_to_json(settings: Settings) -> dict[str, Any]:
     """Settings whose loss and geometry are of the package, as JSON takes them."""
-    loss, geometry = settings.loss, settings.geometry
+    loss, geometry, loops = settings.loss, settings.geometry, settings.adaptation
     known = LOSSES.get(loss.name)
     if known is None or named_loss(loss.name, l2=loss.l2, free_bias=loss.free_bias) != loss:
-        raise InputError(f"`save(...)`: the loss {loss.name!r} is not one of osamd's, and functions are not saved.")
+        raise InputError(f"the loss {loss.name!r} is not one of osamd's, and functions are neither saved nor copied.")
     return {
-        "eta": settings.eta,
-        "sigma": settings.sigma,
-        "loss": {"name": loss.name, "l2": loss.l2, "free_bias": loss.free_bias},
+        "eta": float(settings.eta),
+        "sigma": float(settings.sigma),
+        "loss": {"name": loss.name, "l2": float(loss.l2), "free_bias": bool(loss.free_bias)},
         "geometry": {"name": geometry.name, "numbers": _geometry_numbers(geometry)},
-        "teacher": [repr(number) for number in settings.teacher],
-        "adaptation": None if settings.adaptation is None else list(settings.adaptation),
-        "label_rate": settings.label_rate,
+        "teacher": [repr(float(number)) for number in settings.teacher],
+        "adaptation": None if loops is None else [int(loops.number), float(loops.rate)],
+        "label_rate": None if settings.label_rate is None else float(settings.label_rate),
     }
 
 
@@ -137,7 +145,7 @@ def _geometry_numbers(geometry: Geometry) -> list[str]:
     again = None if given is None else GEOMETRIES[geometry.name](*given)
     if given is None or again is None or again.step.__code__ != geometry.step.__code__ or again.decision_set != held:
         raise InputError(
-            f"`save(...)`: the geometry {geometry.name!r} is not one of osamd's, and functions are not saved."
+            f"the geometry {geometry.name!r} is not one of osamd's, and functions are neither saved nor copied."
         )
     return [repr(float(number)) for number in given]
 

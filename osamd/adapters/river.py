@@ -101,7 +101,10 @@ class OSAMDClassifier(base.Classifier):
         `decision` ends a round that `ask_one` began: what that returned, or the id of one that asks.
         """
         y = None if y != y else y
+        before = self.learner
         learner = self._ready(x, y) if decision is None else self._named(y)
+        if isinstance(decision, Decision) and learner is not before:  # the model has grown by the label's own class
+            decision = decision.id if decision.query else None
         learner.tell(learner.ask(self._row(x)) if decision is None else decision, self._classes.get(y))
 
     def ask_one(self, x: Sample) -> Decision:

@@ -133,6 +133,13 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The teacher's confidence in every row, which the query asks by: |H|, or best minus second-best score."""
         return np.array([decision.margin for decision in self._decisions(X)])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy on the rows that have a label; the others say nothing."""
+        check_is_fitted(self)
+        rows, labels, missing = self._checked(X, y, self.classes_, reset=False)
+        weight = None if sample_weight is None else np.asarray(sample_weight)[~missing]
+        return float(super().score(rows[~missing], labels[~missing], weight))
+
     def _settings(self) -> dict[str, Any]:
         given: dict[str, Any] = self.get_params(deep=False)
         seed = given.pop("random_state")

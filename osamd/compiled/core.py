@@ -15,11 +15,10 @@ from osamd.budget import enter, terms
 from osamd.compiled.kernels import kind_of_round, once
 from osamd.compiled.lowering import jit, lower
 from osamd.compiled.one import SEEN, VECTORS, halves, memory_of, of_classes, params, sizes
-from osamd.errors import InputError
+from osamd.errors import LONGEST, InputError
 from osamd.honest import confirm, expect
 from osamd.methods import Learner
 from osamd.numerics import Array
-from osamd.play import check_block
 
 PARTS = 15
 """Which number of the memory says where the four places of book, meter, statistics and end stand."""
@@ -66,14 +65,19 @@ class LinearCore:
         return sample
 
     def refusal(self, sample: Array) -> InputError:
-        try:
-            check_block(self._learner, sample[None], np.zeros(1, dtype=np.int64), 0)
-        except InputError as error:
-            what = str(error).partition(": round 0 ")[2]
-            return InputError(f"`ask(x=...)`: the sample {what}")
+        if len(sample) != self.features:
+            return InputError(
+                f"`ask(x=...)`: x has {len(sample)} numbers; the model takes {self.features}, one a feature."
+            )
+        if not np.isfinite(sample).all():
+            return InputError(
+                f"`ask(x=...)`: x holds {str(sample.tolist())[:LONGEST]}; features must be finite, so fill or drop"
+                " missing values first."
+            )
         return InputError(
-            "`ask(x=...)`: the scores are no longer finite: the steps are too large for these features. Scale the"
-            " features (standardise=True), or lower eta or the L2 term."
+            "`ask(x=...)`: the scores are not finite: x is too large, or the steps have been too large for these"
+            " features and the learner is lost. Then load an earlier save or make a new one, scale the features"
+            " (standardise=True), or lower eta or the L2 term."
         )
 
     def probabilities(self, score: Any) -> list[float]:
@@ -102,8 +106,12 @@ class LinearCore:
     def gather(self, rows: Array) -> None:
         """Begin the statistics with those of a whole table."""
         features, held = rows.shape[1], self._statistics
+        with np.errstate(over="ignore"):
+            squares = ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
+        if not np.isfinite(squares).all():
+            raise InputError("`from_source(X=...)`: X holds numbers too large to be squared; scale its columns.")
         held[0], held[1 : 1 + features] = len(rows), rows.mean(axis=0)
-        held[1 + features : 1 + 2 * features] = ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
+        held[1 + features : 1 + 2 * features] = squares
 
     def scaled(self, rows: Array) -> Array:
         """A table by the statistics as they are."""
@@ -154,6 +162,8 @@ def standardised(statistics: Any, x: Any) -> Any:
         mean = means[i] + (x[i] - means[i]) / n
         variance = (squares[i] + (x[i] - means[i]) * (x[i] - mean)) / n
         scaled[i] = (x[i] - mean) / math.sqrt(variance) if variance > 1e-24 * mean * mean else 0.0 * x[i]
+        if not variance < math.inf:
+            scaled[i] = math.nan  # so that the sample is refused: such a square would blind the feature for ever
     return scaled
 
 

@@ -216,13 +216,20 @@ def multiclass_slope(memory: Any) -> Any:
 
 
 def keep_binary(memory: Any, score: Any, slope: Any) -> Any:
+    """Keep the score that decides and the slope, where they are finite numbers, and say whether they are."""
     _, scores, slopes = of_classes(memory)
+    if not abs(score) + abs(slope) < np.inf:
+        return False
     scores[0], slopes[0] = score, slope
+    return True
 
 
 def keep_multiclass(memory: Any, score: Any, slope: Any) -> Any:
     _, scores, slopes = of_classes(memory)
+    if not np.abs(score).sum() + np.abs(slope).sum() < np.inf:
+        return False
     scores[:], slopes[:] = score, slope
+    return True
 
 
 def _general_halves(learner: Learner) -> tuple[Any, Any]:
@@ -244,13 +251,12 @@ def _general_halves(learner: Learner) -> tuple[Any, Any]:
             return -1, False
         state = State(vector(memory, 0, size), vector(memory, 1, size))
         decided = observe_general(state, row, u, numbers(memory, vector(memory, 2, size)))
-        if not decided.margin < np.inf:
+        if not decided.margin < np.inf or not keep(memory, scores_of(decided.adapted, row), decided.slope):
             return -1, False
         last = memory[SEEN : SEEN + 5]
         last[0], last[1], last[2] = decided.label, decided.pseudolabel, decided.margin
         last[3], last[4] = decided.probability, decided.query
         vector(memory, 4, size)[:] = decided.adapted
-        keep(memory, scores_of(decided.adapted, row), decided.slope)
         return decided.label, decided.query
 
     def learn(memory: Any, y: Any) -> Any:

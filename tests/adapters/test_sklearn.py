@@ -132,3 +132,16 @@ def test_a_label_outside_the_classes_leaves_the_model_as_it_was():
     with pytest.raises(InputError):
         model.partial_fit(x[:2], [0, 7])
     assert pickle.dumps(model) == before
+
+
+def test_scores_and_grids_leave_rows_without_a_label_out():
+    from sklearn.model_selection import GridSearchCV
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    x = rng.normal(size=(300, 2)) + 3.0 * y[:, None]
+    partly = np.where(rng.random(300) < 0.7, -1, y)
+    model = OSAMDClassifier(standardise=True).fit(x, partly)
+    assert model.score(x, partly) > 0.9
+    grid = GridSearchCV(OSAMDClassifier(standardise=True), {"eta": [0.01, 0.1]}, cv=3).fit(x, partly)
+    assert grid.best_score_ > 0.9

@@ -416,3 +416,50 @@ def test_a_network_can_be_copied_and_pickled():
         assert same(other.state_dict(), learner.state_dict())
         other.tell(other.ask(torch.ones(5)), 0)
         assert not same(other.state_dict(), learner.state_dict())
+
+
+def test_tensors_of_any_order_in_memory_are_saved(tmp_path):
+    module = convolutional().to(memory_format=torch.channels_last)
+    learner = OSAMD(module, **NUMBERS)
+    learner.tell(learner.ask(torch.randn(1, 9, 9)), 1)
+    learner.save(tmp_path / "learner")
+    assert same(OSAMD.load(tmp_path / "learner", convolutional()).state_dict(), learner.state_dict())
+    with pytest.raises(InputError, match="of another type"):
+        OSAMD.load(tmp_path / "learner", convolutional().double())
+    with pytest.raises(InputError, match="Module"):
+        OSAMD.load(tmp_path / "learner", "net")
+
+
+def test_a_learner_with_statistics_of_the_sample_can_be_copied():
+    learner = OSAMD(convolutional(), batch_norm="sample", **NUMBERS)
+    x = torch.randn(1, 9, 9)
+    learner.ask(x)
+    assert learner.copy().peek(x).margin == learner.peek(x).margin
+
+
+def test_samples_do_not_keep_the_graph_that_made_them():
+    learner = OSAMD(dense(), **NUMBERS)
+    decision = learner.ask(torch.ones(5, requires_grad=True) * 2.0)
+    assert not decision._learner._core.last().requires_grad
+    learner.copy()
+
+
+def test_a_module_that_raises_costs_no_draw():
+    class Fussy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(4, 3)
+
+        def forward(self, x):
+            if bool((x > 100).any()):
+                raise RuntimeError("too large")
+            return self.last(x)
+
+    torch.manual_seed(0)
+    learner = OSAMD(Fussy(), **NUMBERS)
+    twin = learner.copy()
+    for row in torch.randn(20, 4):
+        with pytest.raises(InputError, match="too large"):
+            learner.ask(row + 1000.0)
+        decision = learner.ask(row)
+        assert decision.query == twin.ask(row).query

@@ -1,6 +1,9 @@
 """Whatever is wrong: one sentence that says what to do, and a state that did not change."""
 
+import copy
 import math
+import pickle
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 
 import osamd
 from osamd.errors import InputError
+from osamd.geometry import ball
 
 
 def fresh(**more):
@@ -72,6 +76,7 @@ def test_a_decision_is_told_once():
     decision = held.ask([1.0, 2.0])
     held.tell(decision, "yes")
     before = everything(held)
+    assert not decision.open
     for told in (decision, decision.id):
         with pytest.raises(InputError, match="once"):
             held.tell(told, "yes")
@@ -84,7 +89,7 @@ def test_unknown_foreign_and_expired_decisions_are_refused():
     held.expire(query)
     before = everything(held)
     for told, words in [
-        (query, "expired"),
+        (query, "its label came too late"),
         (query.id, "expired"),
         (10**6, "id of a pending query"),
         (-1, "id of a pending query"),
@@ -108,6 +113,8 @@ def test_unknown_foreign_and_expired_decisions_are_refused():
         ({"classes": "ab"}, "two or more different names"),
         ({"classes": ["a", "a"]}, "two or more different names"),
         ({"classes": [None, 1]}, "two or more different names"),
+        ({"classes": {"a", "b"}}, "in an order"),
+        ({"classes": [0.0, math.inf]}, "two or more different names"),
         ({"features": 0}, "features"),
         ({"features": ["a", "a"]}, "different names"),
         ({"eta": 0.0}, "eta must be positive"),
@@ -135,12 +142,85 @@ def test_source_data_that_cannot_be_used_is_refused():
         (x, [0, 1], "4 rows have 2 labels"),
         (np.ones(4), [0, 1, 0, 1], "table of rows"),
         (np.full((4, 2), np.nan), [0, 1, 0, 1], "finite"),
+        (np.array([[1e200, 0.0], [-1e200, 0.0], [0.0, 1.0], [0.0, 2.0]]), [0, 1, 0, 1], "too large"),
+        (x, [0, 1, None, 1], "class a row"),
+        (x, [[0], [1], [0], [1]], "class a row"),
         (np.ones((0, 2)), [], "table of rows"),
     ]:
         with pytest.raises(InputError, match=words):
             osamd.OSAMD.from_source(rows, labels)
     with pytest.raises(InputError, match="declared classes"):
         osamd.OSAMD.from_source(x, [0, 1, 2, 0], classes=[0, 1])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"standardise": True}, {"geometry": ball(2.0)}, {"classes": 3, "l2": 0.1}],
+    ids=["flat", "standardised", "ball", "L2"],
+)
+def test_a_sample_too_large_to_score_is_refused_and_does_no_harm(more):
+    held = osamd.OSAMD(features=2, sigma=1.0, **more)
+    for t in range(20):
+        held.tell(held.ask([float(t % 2), 1.0]), t % 2)
+    before = everything(held)
+    for x in ([1e200, 1.0], [1e300, -1e300]):
+        with pytest.raises(InputError, match="not finite"):
+            held.ask(x)
+    assert everything(held) == before
+    assert np.isfinite(held.weights).all()
+
+
+def test_a_query_that_the_model_can_no_longer_score_expires_without_a_lesson():
+    held = osamd.OSAMD(features=1, method="omd-all", loss="squared-hinge", eta=0.1, expire_after=2)
+    far = held.ask([1e150])
+    for label in (1, 0):  # two lessons that no weights survive
+        held.tell(held.ask([1e153]), label)
+    with pytest.raises(InputError, match="the learner is lost"):
+        held.tell(far, 1)
+    held.expire(far)
+    assert (far.open, held.expired, held.pending) == (False, 1, [])
+    with pytest.raises(InputError, match="expired"):
+        held.tell(far, 1)
+
+
+def test_ids_may_be_numbers_of_numpy_and_decisions_of_others_expire_nothing():
+    held, other = fresh(sigma=1e9), fresh(sigma=1e9)
+    ours, theirs = (next(d for d in (one.ask([0.0, 0.0]) for _ in range(9)) if d.query) for one in (held, other))
+    with pytest.raises(InputError, match="another learner"):
+        held.expire(theirs)
+    assert ours.open
+    with pytest.raises(InputError, match="id of a pending query"):
+        held.tell(True, "yes")
+    held.tell(np.int64(ours.id), "yes")
+    assert not ours.open
+    rest = held.ask([9.0, 9.0])
+    while rest.query:
+        rest = held.ask([9.0, 9.0])
+    with pytest.raises(InputError, match="is no query"):
+        held.expire(rest)
+
+
+def test_decisions_do_not_travel_and_have_no_twins():
+    held = fresh(sigma=1e9)
+    decision = held.ask([0.0, 0.0])
+    assert copy.copy(decision) is copy.deepcopy(decision) is decision
+    with pytest.raises(TypeError, match="send its id"):
+        pickle.dumps(decision)
+
+
+def test_weights_of_raw_features_are_not_put_on_standardised_ones():
+    with pytest.raises(InputError, match="another scale"):
+        osamd.OSAMD(start=[1.0, 2.0, 3.0], standardise=True)
+    with pytest.raises(InputError, match="leave it out"):
+        osamd.OSAMD.from_source([[1.0], [2.0]], [0, 1], start=[1.0, 0.0])
+
+
+def test_rows_of_named_tuples_are_read_by_name_and_masks_are_refused():
+    row = namedtuple("row", ["b", "a"])
+    held = fresh()
+    assert held.peek(row(b=1.0, a=2.0)).margin == held.peek({"a": 2.0, "b": 1.0}).margin
+    with pytest.raises(InputError, match="masked"):
+        held.ask(np.ma.array([1.0, 2.0], mask=[True, False]))
 
 
 ANYTHING = st.one_of(

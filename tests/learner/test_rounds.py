@@ -236,6 +236,16 @@ def test_a_fitted_linear_model_of_scikit_learn_is_taken_over():
         assert held.ask(x[0]).margin == pytest.approx(margin)
 
 
+def test_source_data_of_any_scale_and_offset_is_fitted():
+    x, y = samples(2, rounds=600)
+    moved = x * [1e-4, 1.0, 1e6] + [300.0, -1e4, 1e9]
+    right = []
+    for rows in (x, moved):
+        held = osamd.OSAMD.from_source(rows, y)
+        right.append(np.mean([held.predict(row) == label for row, label in zip(rows, y, strict=True)]))
+    assert right[1] == pytest.approx(right[0], abs=0.02)
+
+
 def test_what_is_no_linear_model_is_refused():
     with pytest.raises(InputError, match="coef_"):
         osamd.OSAMD.from_sklearn(object())

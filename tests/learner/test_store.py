@@ -13,7 +13,7 @@ from osamd import store
 from osamd.errors import InputError
 from osamd.geometry import GEOMETRIES
 from osamd.losses import LOSSES
-from osamd.methods import METHODS, InnerLoops, Settings, lemma1_step
+from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep, lemma1_step
 
 CONTINUE = """
 import sys, json, numpy as np, osamd
@@ -90,6 +90,42 @@ def test_a_learner_that_has_met_no_sample_can_be_saved(tmp_path):
     held = osamd.OSAMD.load(tmp_path / "empty")
     held.tell(held.ask({"left": 1.0, "right": 2.0}), "a")
     assert held.features == ["left", "right"]
+
+
+def test_settings_given_as_numbers_of_numpy_come_back(tmp_path):
+    held = osamd.OSAMD(
+        features=2,
+        eta=np.float32(0.5),
+        sigma=np.int64(1),
+        l2=np.float32(0.1),
+        teacher=TeacherStep(cap=np.float64(0.5)),
+        adaptation=InnerLoops(np.int64(3), np.float32(0.1)),
+        budget=np.float32(0.25),
+        classes=np.array(["a", "b"]),
+    )
+    held.tell(held.ask([1.0, 2.0]), "a")
+    held.save(tmp_path / "learner")
+    again = osamd.OSAMD.load(tmp_path / "learner")
+    assert np.array_equal(held.weights, again.weights)
+    assert again.classes == ["a", "b"]
+
+
+def test_a_file_keeps_its_rights_and_a_link_stays_one(tmp_path):
+    place, link = tmp_path / "learner", tmp_path / "link"
+    held = osamd.OSAMD(features=2)
+    held.save(place)
+    assert place.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    place.chmod(0o640)
+    link.symlink_to(place)
+    held.save(link)
+    assert link.is_symlink()
+    assert place.stat().st_mode & 0o777 == 0o640
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 @pytest.fixture
