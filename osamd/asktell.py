@@ -84,7 +84,11 @@ class AskTell:
         uniforms = self._uniforms or self._draw()
         u = uniforms.pop()
         try:
-            seen = self._observe(sample, u)
+            try:
+                seen = self._observe(sample, u)
+            except TypeError:  # an array of a kind that the compiled round is not for: read-only, strided, of float32
+                sample = self._core.copied(sample)
+                seen = self._observe(sample, u)
             if seen[0] < 0:
                 raise self._core.refusal(sample)
         except BaseException:
@@ -141,7 +145,7 @@ class AskTell:
         """The decision that `ask` would make, without a round: nothing is drawn or counted, and it cannot be told."""
         if self._held is not None:
             self._set_aside(self._held)
-        sample = self._sample(x)
+        sample = self._core_sample(x)
         seen = self._core.peek(sample)
         if seen[0] < 0:
             raise self._core.refusal(sample)
@@ -274,6 +278,11 @@ class AskTell:
         if found is None or (isinstance(decision, Decision) and decision is not found):
             raise self._not_pending(decision, call)
         return found
+
+    def _core_sample(self, x: Any) -> Any:
+        """What the user gave, in memory that the core may keep."""
+        sample = self._sample(x)
+        return self._core.copied(sample)
 
     def _recall(self, decision: Any) -> Decision:
         """The open decision, observed anew from its sample where it is not the one in hand."""

@@ -49,6 +49,9 @@ class Core(Protocol):
     def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> Any:
         """The label of a query goes to the meter: `osamd.honest.confirm`."""
 
+    def copied(self, sample: Any) -> Any:
+        """The sample in memory of its own, of the one kind that the round is compiled for."""
+
     def last(self) -> Any:
         """A copy of the sample observed last."""
 

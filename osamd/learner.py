@@ -40,9 +40,6 @@ from osamd.methods import learner as bound
 from osamd.models import linear
 from osamd.numerics import Array
 
-FLOAT = np.dtype(np.float64)
-STRIDES = (8,)
-
 REACH = 0.3
 """eta (features + 1) where no eta is given: with standardised features, how far one step moves a score, about."""
 
@@ -285,9 +282,7 @@ class OSAMD(AskTell):
 
     def _row(self, x: Any) -> Array:
         """One sample as the compiled round takes it."""
-        if type(x) is np.ndarray and x.dtype is FLOAT and x.strides == STRIDES and x.flags.writeable:
-            return x
-        return one_row(x, self._names)
+        return x if type(x) is np.ndarray and x.ndim == 1 else one_row(x, self._names)
 
 
 def names_of(x: Any) -> list[str] | None:
@@ -317,7 +312,7 @@ def one_row(x: Any, names: list[str] | None) -> Array:
     row = require_numbers("ask", "x", x)
     if row.ndim != 1:
         raise InputError(f"`ask(x=...)`: x must be one row of numbers; its shape is {row.shape}.")
-    return np.ascontiguousarray(row) if row.flags.writeable else row.copy()  # read-only would be compiled for anew
+    return np.array(row)
 
 
 def nearest_missing(names: list[str], missing: set[str]) -> str:

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
+import numba
 import numpy as np
 
 from osamd.budget import enter, terms
 from osamd.compiled.kernels import kind_of_round, once
 from osamd.compiled.lowering import jit, lower
 from osamd.compiled.one import SEEN, VECTORS, halves, memory_of, of_classes, params, sizes
-from osamd.errors import LONGEST, InputError
+from osamd.errors import LONGEST, InputError, require_numbers
 from osamd.honest import confirm, expect
 from osamd.methods import Learner
 from osamd.numerics import Array
@@ -63,6 +64,9 @@ class LinearCore:
         held = self._statistics[1 + 2 * features :] if self._standardise else self._memory[VECTORS + 5 * size :]
         sample: Array = held[:features].copy()
         return sample
+
+    def copied(self, sample: Array) -> Array:
+        return np.array(require_numbers("ask", "x", sample))
 
     def refusal(self, sample: Array) -> InputError:
         if len(sample) != self.features:
@@ -215,7 +219,12 @@ def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
         if standardise:
             gather(parts(memory)[2])
 
-    return jit(ask), jit(tell)
+    halves_of_round: tuple[Any, ...] = jit(ask), jit(tell)
+    row, number, label = numba.types.float64[::1], numba.types.float64, numba.types.int64
+    for half, signature in zip(halves_of_round, ((row, row, number), (row, label)), strict=True):
+        half.compile(signature)
+        half.disable_compile()  # another kind of array is copied, which takes no seconds
+    return halves_of_round
 
 
 @lru_cache

@@ -71,7 +71,7 @@ def timed(fresh: Fresh, samples: int, passes: int) -> dict[str, float]:
 def _prepared(prepare: Prepare, folder: Path, samples: int) -> Fresh:
     import numpy as np
 
-    x = np.ascontiguousarray(np.load(folder / "x.npy", mmap_mode="r")[:samples])
+    x = np.array(np.load(folder / "x.npy", mmap_mode="r")[:samples])
     whole = np.load(folder / "y.npy")
     return prepare(x, whole[:samples], int(whole.max()) + 1)
 
