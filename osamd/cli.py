@@ -181,7 +181,16 @@ def run(
     ] = None,
     max_labels: Annotated[int | None, typer.Option(min=1, help="Ask for at most so many labels.")] = None,
     warmup: Annotated[int, typer.Option(min=0, help="So many first rows are the labelled source.")] = 1000,
-    method: Annotated[str, typer.Option(help="One of the paper's six methods.")] = "osamd",
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="osamd: asks where the margin is small, and trains itself on pseudolabels between labels;"
+            " osamd-no-self-adaptation: asks so, learns from labels alone; osamd-no-active-query: asks uniformly, and"
+            " trains itself; omd-partial: asks uniformly, labels alone; omd-all: every label; paa:"
+            " passive-aggressive, asks where the margin is small, one model.",
+        ),
+    ] = "osamd",
     delay: Annotated[
         str | None,
         typer.Option(
@@ -192,9 +201,13 @@ def run(
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Play the other methods too, at equal labels.")] = False,
     classes: Annotated[
-        str | None, typer.Option(help="All classes, with commas; those of the warm-up rows by default.")
+        list[str] | None,
+        typer.Option(
+            help="All classes, with commas, or the option repeated; one that holds a comma in double quotes. Those of"
+            " the warm-up rows by default."
+        ),
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas, as in --classes.")] = None,
     categorical: Annotated[
         list[str] | None, typer.Option(help="Columns whose numbers are codes of categories, with commas.")
     ] = None,
@@ -204,6 +217,14 @@ def run(
         str | None, typer.Option(metavar="csv|jsonl|parquet", help="Where the name does not say it; - is csv.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws that decide what is asked, and of delays.")] = 0,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Play so many seeds, from --seed on, and give means with 90 % intervals; 5 with --compare or --delay,"
+            " else 1. Figures are those of the first.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(parser=_folder, metavar="FOLDER", help="Folder for the report; results/NAME by default."),
@@ -212,7 +233,8 @@ def run(
     """Try it on your own labelled table: how accurate would it have been, with how few labels?
 
     The rows are a stream, in their order. The first ones (--warmup) train a linear model; then every row is decided
-    before its label is known, and the label is told only where it was asked for, so the accuracy is honest.
+    before its label is known, and the label is told only where it was asked for, so the accuracy is honest. Beside it
+    stand the model of the warm-up left alone, and always the commonest class.
 
     Columns: the first 1000 rows (or the warm-up, where it is longer) decide. Numbers are standardised as they come;
     true and false are 1 and 0; other text is a category with a feature of its own, at most 100 a column, and a
@@ -222,7 +244,8 @@ def run(
     has a header, and , ; tab or | between values; .gz is unpacked. Parquet needs the extra tables, figures the extra
     plot.
 
-    Writes results.json (accuracies and rates as fractions), report.html (one file, opens offline) and its figures.
+    Writes results.json (accuracies and rates as fractions, means over the seeds), report.html (one file, opens
+    offline) and its figures.
 
     Example: osamd run sensor.csv --label state --budget 5% --delay random:100,lost:0.1 --compare
     """
@@ -238,13 +261,14 @@ def run(
         method=method,
         delay=delay,
         compare=compare,
-        classes=None if classes is None else names([classes]),
+        classes=names(classes) if classes else None,
         drop=names(drop),
         categorical=names(categorical),
         eta=eta,
         sigma=sigma,
         format=format,
         seed=seed,
+        seeds=seeds,
     )
 
 

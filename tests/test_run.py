@@ -13,11 +13,13 @@ import pytest
 import osamd.prequential.command
 from osamd.cli import main
 from osamd.errors import InputError
+from osamd.evaluation.intervals import mean_90
 from osamd.learner import OSAMD, REACH
 from osamd.methods import METHODS, Settings, learner
 from osamd.models import linear
 from osamd.play import play
 from osamd.prequential.delays import KINDS, Delay, arrivals, delay_generator, delay_named
+from osamd.prequential.report import tables
 from osamd.prequential.runs import share
 from osamd.streams import Arrays
 
@@ -180,13 +182,16 @@ def test_the_report_shows_what_delay_costs(table, tmp_path, capsys):
     with_delay, without = content["methods"]["osamd"], content["without_delay"]
     cost = without["accuracy"]["mean"] - with_delay["accuracy"]["mean"]
     assert content["delay_costs"]["mean"] == pytest.approx(cost)
+    half = content["delay_costs"]["half_width_90"]
+    assert content["seeds"] == 5
     assert content["settings"]["delay"] == {"fixed": 0, "random": 50.0, "bursty": 0, "lost": 0.2}
     assert without["labels_lost"] == 0 < with_delay["labels_lost"]
     parts = ("labels_told", "labels_lost", "labels_under_way")
     assert sum(with_delay[part] for part in parts) == with_delay["labels_asked"]
     printed = capsys.readouterr().out
     assert "50 rounds late on average, 20 % never" in printed
-    assert f"costs {100 * cost:.2f}" in printed
+    said = "No cost could be measured:" if abs(cost) <= half else "That costs"
+    assert f"{said} {100 * cost:.2f} ± {100 * half:.2f} points" in printed
 
 
 def test_compare_plays_the_six_methods_at_equal_labels(table, tmp_path, capsys):
@@ -202,7 +207,182 @@ def test_compare_plays_the_six_methods_at_equal_labels(table, tmp_path, capsys):
         if name != "osamd":
             apart = methods["osamd"]["accuracy"]["mean"] - methods[name]["accuracy"]["mean"]
             assert content["osamd_minus"][name]["mean"] == pytest.approx(apart)
-    assert "OMD (all), the ceiling" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "OMD (all): every label" in printed
+    assert "ceiling" not in printed
+
+
+def test_compare_plays_on_where_no_label_was_asked_for(tmp_path, capsys):
+    x, y = drifting(500)
+    path = tmp_path / "short.csv"
+    path.write_text("a,y\n" + "".join(f"{a},{k}\n" for a, k in zip(x[:, 0], y, strict=True)))
+    assert command(path, "--label", "y", "--warmup", 490, "--budget", "5%", "--compare", "--out", tmp_path / "o") == 0
+    methods = results(tmp_path / "o")["methods"]
+    asked = {name: method["labels_asked"] for name, method in methods.items()}
+    assert asked == {name: 10 if name == "omd-all" else 0 for name in METHODS}
+    assert "the methods that ask uniformly asked for none either" in capsys.readouterr().out
+
+
+def test_means_and_differences_are_over_the_query_seeds(table):
+    options = {"warmup": WARMUP, "budget": 0.1, "compare": True}
+    outcome = osamd.prequential.run(table, "y", seed=2, seeds=3, **options)
+    content = outcome.summary
+    single = [osamd.prequential.run(table, "y", seed=seed, seeds=1, **options) for seed in (2, 3, 4)]
+    for name in METHODS:
+        alone = [one.runs[name].accuracy for one in single]
+        assert [run.accuracy for run in outcome.repeats[name]] == alone
+        assert content["methods"][name]["accuracy"] == mean_90(alone)._asdict()
+        apart = mean_90([one.runs["osamd"].accuracy - one.runs[name].accuracy for one in single])
+        if name != "osamd":
+            assert content["osamd_minus"][name] == apart._asdict()
+            assert single[0].summary["osamd_minus"][name]["half_width_90"] is None
+    assert np.array_equal(outcome.ledger.asked, single[0].ledger.asked)
+    assert (content["seeds"], content["settings"]["seed"]) == (3, 2)
+
+
+def test_one_seed_is_played_where_nothing_is_compared(table):
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP)
+    assert outcome.summary["seeds"] == len(outcome.repeats["osamd"]) == 1
+    more = osamd.prequential.run(table, "y", warmup=WARMUP, seeds=2)
+    assert more.summary["methods"]["osamd"]["accuracy"]["half_width_90"] > 0.0
+    assert more.runs["osamd"].accuracy == outcome.run.accuracy
+
+
+def test_every_run_shows_what_is_right_without_labels(table, tmp_path, capsys):
+    x, y = drifting()
+    once = OSAMD.from_source(x[:WARMUP], y[:WARMUP].tolist(), standardise=True, method="paa")
+    alone = np.array([once.predict(row) for row in x[WARMUP:]]) == y[WARMUP:]
+    commonest = y[WARMUP:] == np.bincount(y[:WARMUP]).argmax()
+    for more in ((), ("--compare",), ("--delay", "fixed:20"), ("--delay", "fixed:20", "--compare")):
+        options = ("--warmup", WARMUP, "--budget", "10%", "--seeds", 2, "--out", tmp_path / "out", *more)
+        assert command(table, "--label", "y", *options) == 0
+        baselines = results(tmp_path / "out")["baselines"]
+        for name, right in (("left_alone", alone), ("commonest_class", commonest)):
+            assert baselines[name]["accuracy"] == right.mean()
+            assert baselines[name]["last"] == right[-100:].mean()
+        printed, page = capsys.readouterr().out, (tmp_path / "out" / "report.html").read_text()
+        for text in (printed, page):
+            assert text.count("left alone after the warm-up") == 1
+            assert "last 100 rounds %" in text
+            assert ", the commonest class" in text
+
+
+def test_results_say_what_the_estimate_rests_on(table):
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, budget="20%")
+    content = outcome.summary
+    found = outcome.learner.accuracy()
+    assert content["osamd"] == osamd.__version__
+    assert content["estimate"]["labels"] == found.labels == outcome.run.told
+    assert content["estimate"]["blind_rounds"] == found.blind
+    assert content["curve"]["window"] == content["settings"]["window"]
+    assert content["health"] == {"collapsed": False, "why": ""}
+    assert content["methods"]["osamd"]["last"]["mean"] == outcome.run.right[-100:].mean()
+    assert content["last_rounds"] == 100
+
+
+def test_the_estimate_is_printed_for_all_rounds_and_for_the_last(tmp_path, capsys):
+    x, y = drifting(2600)
+    path = tmp_path / "long.csv"
+    path.write_text("a,b,y\n" + "".join(f"{a},{b},{k}\n" for (a, b, _), k in zip(x, y, strict=True)))
+    assert command(path, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out") == 0
+    content = results(tmp_path / "out")
+    printed = capsys.readouterr().out
+    for name, rounds in (("estimate", 2500), ("estimate_of_window", 1000)):
+        assert content[name]["rounds"] == rounds
+        assert f"at {100 * content[name]['accuracy']:.2f} % (90 % interval " in printed
+    assert "over the last 1,000 rounds at" in printed
+    assert f"From {content['estimate']['labels']:,} labels told alone" in printed
+
+
+def test_a_cost_of_delay_is_worded_by_its_interval(table):
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, budget=0.2, delay="fixed:0", seeds=2)
+    assert "No cost could be measured: 0.00 ± 0.00 points of accuracy." in tables(outcome)[0].notes[0]
+    alone = osamd.prequential.run(table, "y", warmup=WARMUP, budget=0.2, delay="lost:1", seeds=1)
+    said = tables(alone)[0].notes[0]
+    assert "On this one seed that costs" in said
+    assert "±" not in said
+
+
+def test_recall_and_precision_by_class_come_from_the_ledger(table, tmp_path, capsys):
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out") == 0
+    ledger = osamd.prequential.run(table, "y", warmup=WARMUP).ledger
+    printed = capsys.readouterr().out
+    for one in results(tmp_path / "out")["by_class"]:
+        both = np.sum((ledger.label == one["class"]) & (ledger.decision == one["class"]))
+        assert one["recall"] == both / np.sum(ledger.label == one["class"])
+        assert one["precision"] == both / np.sum(ledger.decision == one["class"])
+        assert f"{100 * one['recall']:.2f}" in printed
+    assert "OSAMD by class" in printed
+
+
+def test_a_collapse_raises_an_alarm_in_the_output(table, tmp_path, capsys, monkeypatch):
+    sound = OSAMD.health
+    monkeypatch.setattr(OSAMD, "health", lambda self: sound(self)._replace(collapsed=True, why="Class 0 takes all."))
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out") == 0
+    assert "Alarm: self-training has collapsed in the last rounds. Class 0 takes all." in capsys.readouterr().out
+    assert results(tmp_path / "out")["health"]["collapsed"]
+
+
+def test_labels_that_are_gone_at_once_are_told_of(table, tmp_path, capsys):
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--max-labels", 20, "--out", tmp_path / "out") == 0
+    gone = int(np.flatnonzero(osamd.prequential.run(table, "y", warmup=WARMUP, max_labels=20).ledger.asked)[-1]) + 1
+    printed = capsys.readouterr().out
+    assert f"All 20 labels had been asked for by round {gone} of 1,000; add --budget 2% to spread them" in printed
+    assert f"In {1000 - gone} of 1,000 rounds no label could have been asked for" in printed
+    assert "is estimated at" not in printed
+
+
+def test_without_a_budget_one_is_suggested(table, tmp_path, capsys):
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out") == 0
+    printed = capsys.readouterr().out
+    assert "--budget 5% asks for 50 labels at most" in printed
+    assert "OSAMD on turn.csv: after 100 labelled rows, " in printed
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--budget", "5%", "--out", tmp_path / "out") == 0
+    assert "No budget was given" not in capsys.readouterr().out
+
+
+def test_pseudolabel_errors_are_shown_where_pseudolabels_are_used(table):
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, budget=0.1, compare=True, seeds=1)
+    shown = {row[0]: row[-1] for row in tables(outcome)[0].rows}
+    for name, method in METHODS.items():
+        title = method.title + (": every label" if name == "omd-all" else "")
+        assert (shown[title] == "-") is not method.self_training
+
+
+def test_a_class_that_holds_a_comma_can_be_named(tmp_path, capsys):
+    x, y = drifting(300)
+    path = tmp_path / "comma.csv"
+    labels = ['"a, b"' if k else "c" for k in y]
+    path.write_text("a,y\n" + "".join(f"{a},{k}\n" for a, k in zip(x[:, 0], labels, strict=True)))
+    for given in (("--classes", 'c,"a, b"'), ("--classes", "c", "--classes", '"a, b"')):
+        assert command(path, "--label", "y", "--warmup", WARMUP, *given, "--out", tmp_path / "out") == 0
+        assert results(tmp_path / "out")["classes"] == ["c", "a, b"]
+        assert "classes 'c', 'a, b'." in capsys.readouterr().out
+
+
+def test_an_output_folder_that_is_a_file_is_refused(table, capsys):
+    for out in (table, table / "in"):
+        assert command(table, "--label", "y", "--warmup", WARMUP, "--out", out) == 2
+        assert f"`--out {out}`: {table} is a file; name a folder." in capsys.readouterr().err
+
+
+def test_a_raw_row_becomes_the_features_of_the_learner(tmp_path):
+    generator = np.random.default_rng(0)
+    kind = generator.integers(0, 2, 400)
+    lines = [f"{generator.normal() + 3 * k:.3f},{'ab'[int(k)]},{'true' if k else 'false'},{k}\n" for k in kind]
+    path = tmp_path / "mixed.csv"
+    path.write_text("size,letter,open,kind\n" + "".join(lines))
+    outcome = osamd.prequential.run(path, "kind", warmup=WARMUP)
+    assert outcome.learner.features == ["size", "letter=a", "letter=b", "open"]
+    assert outcome.row({"size": "3.1", "letter": "b", "open": True}).tolist() == [3.1, 0.0, 1.0, 1.0]
+    sizes = [float(line.split(",")[0]) for line in lines]
+    gaps = outcome.row({"size": None, "letter": "z", "open": "false"})
+    assert gaps.tolist() == [pytest.approx(np.mean(sizes)), 0.0, 0.0, 0.0]
+    assert outcome.learner.predict(outcome.row({"size": 3.1, "letter": "b", "open": True})) == 1
+    with pytest.raises(InputError, match="the sample has no 'letter'"):
+        outcome.row({"size": 3.1, "open": True})
+    with pytest.raises(InputError, match="'size' is 'much'; give a number"):
+        outcome.row({"size": "much", "letter": "a", "open": True})
 
 
 def test_compared_or_alone_a_method_does_the_same(table):
@@ -232,6 +412,8 @@ def test_the_page_is_one_file_that_needs_nothing_else(table, tmp_path):
 
 def test_warmup_can_be_left_out_where_the_classes_are_named(table):
     outcome = osamd.prequential.run(table, "y", warmup=0, classes=[0, 1])
+    assert outcome.baselines == {}
+    assert tables(outcome)[0].title.startswith(f"OSAMD on turn.csv: {100 * outcome.run.accuracy:.2f} % right")
     assert len(outcome.ledger) == 1100
     assert outcome.ledger.accuracy > 0.7
 
@@ -268,11 +450,12 @@ def test_classes_that_the_warmup_lacks_can_be_named(tmp_path):
         (("--delay", "lost:0.1,lost:0.2"), "lost is there twice"),
         (("--delay", ""), "no kind of delay"),
         (("--warmup", "1100"), "give a smaller one by --warmup 550"),
-        (("--label", "why"), "Known: a, b, c, y"),
+        (("--label", "why"), "Known: 'a', 'b', 'c', 'y'"),
         (("--label", "c", "--classes", "1,2"), "name them all by --classes"),
         (("--drop", "d"), "`--drop d`"),
-        (("--sigma", "0"), "sigma must be positive"),
-        (("--eta", "-1"), "eta must be positive"),
+        (("--sigma", "0"), "`--sigma 0`: sigma must be positive"),
+        (("--eta", "-1"), "`--eta -1`: eta must be positive"),
+        (("--seeds", "0"), "greater than or equal to 1"),
         (("--format", "xml"), "`--format xml`"),
         (("--seed", "-1"), "greater than or equal to 0"),
         (("--out", ""), "name a folder"),
@@ -321,6 +504,8 @@ def test_the_help_says_how_columns_are_read(capsys):
         "Dates and times",
         "true and false are 1 and 0",
         "--categorical",
+        "--seeds",
+        "omd-partial: asks uniformly",
     ):
         assert said in words
 

@@ -5,11 +5,13 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from osamd.errors import InputError
+from osamd.prequential.command import names
 from osamd.tables import MISSING, rows
 from osamd.tables import reading as reading_module
 
@@ -56,6 +58,8 @@ def refusal(path, label="kind", **options):
     with pytest.raises(InputError) as refused:
         read(path, label, **options)
     message = str(refused.value)
+    if isinstance(path, Path):
+        message = message.replace(f"{path.parent}/", "")
     assert "\n" not in message
     assert message.endswith((".", "?"))
     return message
@@ -200,6 +204,30 @@ def test_quotes_blank_lines_byte_order_marks_and_windows_ends_are_read(written):
     assert len(all_rows(table)[1]) == 3
 
 
+def test_delimiters_inside_quotes_do_not_count(written):
+    table = rows(written('"temp, °C";"vib, g";"l"\n1.5;2;a\n2.5;3;b\n3;4;a\n'), "l", warmup=2)
+    assert table.features == ["temp, °C", "vib, g"]
+
+
+def test_blank_lines_are_no_rows(written, monkeypatch):
+    text = "x,y\n" + "\n \n1,a\n\n2,b\n" * 600 + "\n" * 5000
+    plain = read(written("x,y\n" + "1,a\n2,b\n" * 600), "y", warmup=1100)
+    blank = read(written(text, "blank.csv"), "y", warmup=1100)
+    assert np.array_equal(plain[0], blank[0])
+    assert np.array_equal(plain[1], blank[1])
+    assert "has 1200 rows" in refusal(written(text), "y", warmup=1200)
+
+
+def test_paths_are_shown_as_they_were_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "data.csv").write_text("x,y\n1,a\n2\n")
+    for given, words in (("in/data.csv", "in/data.csv, line 3: "), ("in/no.csv", "in/no.csv: there is no such file")):
+        with pytest.raises(InputError) as refused:
+            rows(given, "y", warmup=1)
+        assert str(refused.value).startswith(words)
+
+
 def test_every_format_gives_the_same_rows(tmp_path):
     pandas, polars, pyarrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -307,13 +335,24 @@ GOOD = "x,c,kind\n" + "1,u,a\n2,v,b\n" * 40
         (
             GOOD + "3,u,zebra\n",
             {},
-            "line 82: label 'zebra' is not one of the classes a,b; name them all by --classes a,b,zebra",
+            "line 82: label 'zebra' is not one of the classes 'a', 'b'; name them all by --classes a,b,zebra",
         ),
         (GOOD.replace("b\n", "a\n"), {}, "it holds only 'a' in the 50 warm-up rows"),
         (GOOD.replace("a\n", "\n").replace("b\n", "\n"), {}, "it holds nothing in the 50 warm-up rows"),
         ("x,kind\n" + "".join(f"1,{i}.5\n" for i in range(200)), {"warmup": 150}, "150 values in the 150 warm-up rows"),
         ("x,x,kind\n1,2,a\n", {}, "two columns are called 'x'"),
         ("1.5,2,0\n3,4,1\n", {}, "put a line of column names above them"),
+        ("x y kind\n1 2 a\n", {}, "only one column is found, 'x y kind'; put a comma, semicolon, tab or | between"),
+        (
+            "x;kind\n" + "0,84;a\n0,75;b\n1;a\n" * 30,
+            {},
+            "column 'x' holds numbers with a comma, such as 0,84; write them with a decimal point",
+        ),
+        (
+            "x,kind\n" + '1,"a, b"\n2,c\n' * 30 + "3,d\n",
+            {},
+            "the classes 'a, b', 'c'; name them all by --classes '\"a, b\",c,d'",
+        ),
         ('x,kind\n1,"a\n' + "2,b\n" * 40_000, {}, "look for a quote that is not closed"),
     ],
 )
@@ -326,6 +365,9 @@ def test_a_value_that_is_no_number_any_more_is_refused_with_its_line(written):
     message = refusal(table)
     assert "data.csv, line 1202: column 'x' holds 'many'" in message
     assert "--categorical x or --drop x" in message
+    strange = written('"x, m";kind\n' + "1;a\n2;b\n" * 600 + "many;a\n")
+    assert """--categorical '"x, m"' or --drop '"x, m"'""" in refusal(strange)
+    assert names(['"x, m"']) == ["x, m"]
 
 
 @pytest.mark.parametrize(
@@ -343,9 +385,16 @@ def test_bad_json_lines_are_one_sentence_with_the_remedy(text, words, written):
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):
-    assert "No such file or directory" in refusal(tmp_path / "data.csv")
-    (tmp_path / "folder.csv").mkdir()
-    assert "Is a directory" in refusal(tmp_path / "folder.csv")
+    for name in ("data.csv", "data"):
+        assert f"{name}: there is no such file" in refusal(tmp_path / name)
+    for name in ("folder.csv", "folder"):
+        (tmp_path / name).mkdir()
+        assert f"{name} is a folder; name the file" in refusal(tmp_path / name)
+    (tmp_path / "wide.csv").write_text("x,kind\n1,a\n", encoding="utf-16")
+    assert "wide.csv is UTF-16 text; save it as UTF-8" in refusal(tmp_path / "wide.csv")
+    for content in (b"PK\x03\x04\x00\x00\x9c\xff", b"\x00\x01\x00\x01\n"):
+        (tmp_path / "sheet.csv").write_bytes(content)
+        assert "sheet.csv is no text at all" in refusal(tmp_path / "sheet.csv")
     (tmp_path / "latin.csv").write_bytes(b"x,kind\n1,caf\xe9\n")
     assert "is not UTF-8" in refusal(tmp_path / "latin.csv")
     (tmp_path / "data.xlsx").write_bytes(b"PK")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Sequence
 from functools import partial
@@ -32,6 +33,9 @@ def run_table(table: str, label: str, out: Path | None, **settings: Any) -> None
     if settings["budget"] is not None:
         share(settings["budget"])
     folder = out or Path("results") / (Path(table).name.split(".")[0] if table != "-" else "run")
+    there = next((path for path in (folder, *folder.parents) if path.exists()), Path())
+    if not there.is_dir():
+        raise InputError(f"`--out {folder}`: {there} is a file; name a folder.")
     outcome: Outcome | None = None
     try:
         with together(folder, FILES) as files:
@@ -66,9 +70,10 @@ def _save(data: bytes, path: Path) -> None:
 
 
 def names(given: Sequence[str] | None) -> list[str]:
-    """Names separated by commas, from one option or from several.
+    """Names separated by commas, from one option or from several; one that holds a comma is in double quotes.
 
-    >>> names(["a, b", "c"])
-    ['a', 'b', 'c']
+    >>> names(["a, b", "c", '"d, e",f'])
+    ['a', 'b', 'c', 'd, e', 'f']
     """
-    return [name.strip() for part in given or () for name in part.split(",") if name.strip()]
+    lines = csv.reader(list(given or ()), skipinitialspace=True)
+    return [name.strip() for line in lines for name in line if name.strip()]

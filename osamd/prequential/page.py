@@ -44,7 +44,7 @@ def page(outcome: Outcome, figures: Mapping[str, tuple[bytes, str]]) -> str:
         f"<h1>{escape(method)} on {escape(outcome.table)}</h1>",
         f'<p class="lead"><b>{escape(headline(outcome))}</b></p>',
         *(f"<p>{escape(note)}</p>" for note in notes(outcome)),
-        *(_table(table) for table in tables(outcome)),
+        *(_table(table, titled=i > 0) for i, table in enumerate(tables(outcome))),
         "<h2>Over time</h2>",
         *(_figure(name, png, caption) for name, (png, caption) in figures.items()),
         "<h2>Columns</h2>",
@@ -70,9 +70,10 @@ def page(outcome: Outcome, figures: Mapping[str, tuple[bytes, str]]) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: Table, titled: bool) -> str:
+    title = f"<h2>{escape(table.title)}</h2>" if titled else ""
     remarks = "".join(f'<p class="small">{escape(note)}</p>' for note in table.notes)
-    return _grid(table.columns, table.rows) + remarks
+    return title + _grid(table.columns, table.rows) + remarks
 
 
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
@@ -99,12 +100,12 @@ def _columns(outcome: Outcome) -> list[str]:
             continue
         used, remark = column.kind, column.note
         if column.kind == "categorical":
-            shown = ", ".join(column.categories[:CATEGORIES_SHOWN])
+            shown = ", ".join(map(repr, column.categories[:CATEGORIES_SHOWN]))
             more = len(column.categories) - CATEGORIES_SHOWN
             used += f": {shown}" + (f" and {more} more" if more > 0 else "")
             remark += f"{'; ' if remark else ''}{column.unseen:,} values of others" if column.unseen else ""
         lines.append([column.name, used, f"{column.missing:,}" if column.missing else "", remark])
-    said = [f"<p>Numeric, without gaps: {escape(', '.join(plain))}.</p>"] if plain else []
+    said = [f"<p>Numeric, without gaps: {escape(', '.join(map(repr, plain)))}.</p>"] if plain else []
     return said + ([_grid(("column", "used as", "missing", "remarks"), lines, "words")] if lines else [])
 
 
@@ -118,7 +119,8 @@ def _settings(outcome: Outcome) -> list[list[str]]:
         ["warm-up rows", f"{settings['warmup']:,}"],
         ["eta, sigma", f"{settings['eta']:.4g}, {settings['sigma']:g}"],
         ["labels come", described(outcome)],
-        ["classes", ", ".join(map(str, outcome.classes))],
+        ["classes", ", ".join(map(repr, outcome.classes))],
         ["label", outcome.label],
         ["seed", str(settings["seed"])],
+        ["seeds played", str(settings["seeds"])],
     ]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from osamd.errors import InputError
 from osamd.learner import OSAMD
@@ -20,6 +21,8 @@ from osamd.tables import Rows
 Start = Callable[[str, Any], None]
 """Told which stage begins and of how many rounds it is, None where that is not known."""
 
+Watch = Callable[[Any], Iterator[tuple[Array, Labels]]]
+
 
 class Player:
     """Plays one learner after the other over the same rows."""
@@ -30,21 +33,56 @@ class Player:
         self._data, self._blocks, self._settings, self._start, self._done = data, blocks, settings, start, done
         self._rounds: int | None = data.expected
 
-    def play(self, method: str, late: Delay | None, what: str = "", **limits: Any) -> Played:
-        learner = self._learner(method, limits)
+    def play(
+        self, method: str, late: Delay | None, seed: int, what: str = "", watch: Watch | None = None, **limits: Any
+    ) -> Played:
+        """Play a method on one seed; `watch` sees the blocks as they pass."""
+        learner = started(self._data, self._settings | limits | {"method": method, "seed": seed})
         if self._start is not None:
             self._start(METHODS[method].title + what, self._rounds)
-        played = play(learner, self._blocks, self._settings["seed"], late, self._done)
+        blocks = self._blocks if watch is None else watch(self._blocks)
+        played = play(learner, blocks, seed, late, self._done)
         self._rounds = len(played.ledger)
         return played
 
-    def _learner(self, method: str, limits: dict[str, Any]) -> OSAMD:
-        data, (x, y) = self._data, self._data.source
-        settings = self._settings | limits | {"method": method, "standardise": True}
-        if not len(y):
-            return OSAMD(features=data.features, classes=data.classes, **settings)
-        labels = [data.classes[i] for i in y.tolist()]
-        return OSAMD.from_source(_Named(data.features, x), labels, classes=data.classes, **settings)
+
+def started(data: Rows, settings: dict[str, Any]) -> OSAMD:
+    """A learner that was fitted to the warm-up rows, where there are any."""
+    x, y = data.source
+    settings = settings | {"standardise": True}
+    if not len(y):
+        return OSAMD(features=data.features, classes=data.classes, **settings)
+    labels = [data.classes[i] for i in y.tolist()]
+    return OSAMD.from_source(_Named(data.features, x), labels, classes=data.classes, **settings)
+
+
+class Alone:
+    """What is right without any label after the warm-up: its model left alone, and always its commonest class."""
+
+    def __init__(self, data: Rows, settings: dict[str, Any]) -> None:
+        self._data, self._parts = data, [(np.zeros(0, np.bool_), np.zeros(0, np.bool_))]
+        if len(data.source[1]):
+            # PAA decides by its weights alone, without adapting to the sample that is decided.
+            self._model = started(data, settings | {"method": "paa"})
+            self._commonest = int(np.bincount(data.source[1]).argmax())
+
+    def watch(self, blocks: Any) -> Iterator[tuple[Array, Labels]]:
+        """The blocks as they are; each is decided first."""
+        index = {name: i for i, name in enumerate(self._data.classes)}
+        for x, y in blocks:
+            if len(self._data.source[1]):
+                predict = self._model.predict
+                decided = np.fromiter((index[predict(row)] for row in np.ascontiguousarray(x)), np.int64, len(y))
+                self._parts.append((decided == y, self._commonest == y))
+            yield x, y
+
+    def found(self) -> dict[str, tuple[str, NDArray[np.bool_]]]:
+        """By name, a title and the rounds decided rightly."""
+        if not len(self._data.source[1]):
+            return {}
+        alone, commonest = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        always = f"always {str(self._data.classes[self._commonest])!r}, the commonest class"
+        return {"left-alone": ("left alone after the warm-up", alone), "commonest-class": (always, commonest)}
 
 
 class _Named(NamedTuple):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.evaluation.intervals import Mean
+from osamd import __version__
+from osamd.evaluation.intervals import Mean, mean_90
+from osamd.honest import Accuracy
 from osamd.methods import METHODS
 from osamd.numerics import Array
-from osamd.prequential.runs import BATCHES, Outcome, Run, minus
+from osamd.prequential.runs import Baseline, Outcome, Run, last_rounds, minus
 from osamd.reproduce.results import Table, in_words
 
 POINTS = 400
@@ -20,6 +23,9 @@ PERCENT = 0.01
 
 LEAST_LABELS = 20
 """Told, before the estimate of the accuracy is worth a sentence."""
+
+CLASSES_SHOWN = 20
+"""In the table of classes; results.json has all."""
 
 
 def curve_rounds(rounds: int) -> NDArray[np.int64]:
@@ -40,17 +46,22 @@ def sliding(values: NDArray[Any], at: NDArray[np.int64], window: int) -> Array:
 
 
 def sliding_window(rounds: int) -> int:
-    """Rounds of a sliding mean in a figure: 1000, or a tenth of a short table, and 20 at least."""
-    return max(20, min(1000, rounds // 10))
+    """Rounds of a sliding mean in a figure: as many as the last ones that have an accuracy of their own."""
+    return last_rounds(rounds)
 
 
 def content(outcome: Outcome) -> dict[str, Any]:
-    """The content of results.json: accuracies and rates as fractions; one seed has intervals for differences alone."""
+    """The content of results.json: accuracies and rates as fractions, means over the seeds.
+
+    Counts of labels, the estimate, the classes and the curve are those of the first seed.
+    """
     rounds = len(outcome.ledger)
+    health = outcome.learner.health()
     found: dict[str, Any] = {
+        "osamd": __version__,
         "stream": outcome.table,
         "rounds": rounds,
-        "seeds": 1,
+        "seeds": outcome.settings["seeds"],
         "settings": dict(outcome.settings),
         "label": outcome.label,
         "classes": list(outcome.classes),
@@ -58,39 +69,64 @@ def content(outcome: Outcome) -> dict[str, Any]:
         "rows_without_label": outcome.unlabelled,
         "features": sum(len(column.features) for column in outcome.columns),
         "columns": [column.described() for column in outcome.columns],
-        "methods": {name: _measured(run) for name, run in outcome.runs.items()},
-        "estimate": _estimate(outcome),
+        "last_rounds": last_rounds(rounds),
+        "methods": {name: _measured(runs) for name, runs in outcome.repeats.items()},
+        "baselines": {
+            name.replace("-", "_"): {"title": one.title, "accuracy": one.accuracy, "last": one.last}
+            for name, one in outcome.baselines.items()
+        },
+        "by_class": by_class(outcome),
+        "estimate": _estimate(outcome.learner.accuracy()),
+        "estimate_of_window": _estimate(outcome.learner.accuracy(window=True)),
+        "health": {"collapsed": health.collapsed, "why": health.why},
     }
     if outcome.without_delay is not None:
-        found["without_delay"] = _measured(outcome.without_delay)
-        found["delay_costs"] = minus(outcome.without_delay, outcome.run)._asdict()
+        found["without_delay"] = _measured(outcome.repeats_without_delay)
+        found["delay_costs"] = _cost(outcome)._asdict()
     if len(outcome.runs) > 1:
-        osamd = outcome.runs["osamd"]
+        osamd = outcome.repeats["osamd"]
         found["osamd_minus"] = {
-            name: minus(osamd, run)._asdict() for name, run in outcome.runs.items() if name != "osamd"
+            name: minus(osamd, runs)._asdict() for name, runs in outcome.repeats.items() if name != "osamd"
         }
     return found | {"curve": _curve(outcome)}
 
 
-def _measured(run: Run) -> dict[str, Any]:
+def _measured(runs: Sequence[Run]) -> dict[str, Any]:
+    """Means over the seeds, and counts of the first."""
+    first = runs[0]
     return {
-        "accuracy": Mean(run.accuracy, None)._asdict(),
-        "labels": Mean(run.labels, None)._asdict(),
-        "pseudolabel_errors": Mean(run.pseudolabel_errors, None)._asdict(),
-        "labels_asked": run.asked,
-        "labels_told": run.told,
-        "labels_lost": run.expired,
-        "labels_under_way": run.pending,
+        "accuracy": mean_90([run.accuracy for run in runs])._asdict(),
+        "last": mean_90([run.last for run in runs])._asdict(),
+        "labels": mean_90([run.labels for run in runs])._asdict(),
+        "pseudolabel_errors": mean_90([run.pseudolabel_errors for run in runs])._asdict(),
+        "labels_asked": first.asked,
+        "labels_told": first.told,
+        "labels_lost": first.expired,
+        "labels_under_way": first.pending,
     }
 
 
-def _estimate(outcome: Outcome) -> dict[str, Any]:
-    found = outcome.learner.accuracy()
+def by_class(outcome: Outcome) -> list[dict[str, Any]]:
+    """Rows, recall and precision of each class; None where nothing is there to count."""
+    ledger = outcome.ledger
+    found = []
+    for i, name in enumerate(outcome.classes):
+        true, decided = ledger.label == i, ledger.decision == i
+        both, rows, named = int((true & decided).sum()), int(true.sum()), int(decided.sum())
+        recall, precision = both / rows if rows else None, both / named if named else None
+        found.append({"class": name, "rows": rows, "decided": named, "recall": recall, "precision": precision})
+    return found
+
+
+def _estimate(found: Accuracy) -> dict[str, Any]:
     return {
         "accuracy": _number(found.value),
         "low": _number(found.low),
         "high": _number(found.high),
         "level": found.level,
+        "rounds": found.rounds,
+        "labels": found.labels,
+        "blind_rounds": found.blind,
     }
 
 
@@ -98,6 +134,7 @@ def _curve(outcome: Outcome) -> dict[str, Any]:
     """The sliding accuracy, true and estimated, at the rounds at which it was estimated."""
     at = np.array([check.round for check in outcome.checks], dtype=np.int64)
     return {
+        "window": outcome.settings["window"],
         "round": at.tolist(),
         "accuracy": sliding(outcome.run.right, at, outcome.settings["window"]).tolist(),
         "estimate": [_number(check.value) for check in outcome.checks],
@@ -113,55 +150,124 @@ def _number(value: float) -> float | None:
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """To print, and for the page: what delay costs, the methods, or the one method alone."""
-    found = [] if outcome.without_delay is None else [_delayed(outcome, outcome.without_delay)]
+    """To print, and for the page: what delay costs, the methods, or the one method alone; then the classes."""
+    found = [_delayed(outcome)] if outcome.repeats_without_delay else []
     if len(outcome.runs) > 1 or not found:
         found.append(_methods(outcome))
-    return [found[0]._replace(title=_title(outcome)), *found[1:]]
+    return [found[0]._replace(title=_title(outcome)), *found[1:], _classes(outcome)]
 
 
 def headline(outcome: Outcome) -> str:
     """The result in one line."""
-    run = outcome.run
-    share = f"{100 * run.labels:.2f} % of {_counted(len(outcome.ledger), 'round')}"
-    return f"{100 * run.accuracy:.2f} % right with {_counted(run.asked, 'label')}, {share}"
+    runs = outcome.repeats[outcome.settings["method"]]
+    rate = f"{_mean(runs, 'labels')} % of {_counted(len(outcome.ledger), 'round')}"
+    after = f"after {_counted(outcome.warmup, 'labelled row')}, " if outcome.warmup else ""
+    return f"{after}{_mean(runs, 'accuracy')} % right with {_counted(_asked(runs), 'label')} asked for, {rate}"
+
+
+def _mean(runs: Sequence[Run], what: str) -> str:
+    return f"{100 * float(np.mean([getattr(run, what) for run in runs])):.2f}"
+
+
+def _asked(runs: Sequence[Run]) -> int:
+    return round(float(np.mean([run.asked for run in runs])))
 
 
 def _counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
+def _columns(outcome: Outcome) -> list[str]:
+    last = f"last {_counted(last_rounds(len(outcome.ledger)), 'round')} %"
+    return ["accuracy %", last, "labels %", "labels", "pseudolabel errors %"]
+
+
+def _cells(runs: Sequence[Run]) -> list[str]:
+    """Means over the seeds; pseudolabel errors where pseudolabels are used."""
+    used = METHODS[runs[0].method].self_training
+    shown = [_with_interval(runs, what) for what in ("accuracy", "last", "labels")]
+    return [*shown, f"{_asked(runs):,}", _mean(runs, "pseudolabel_errors") if used else "-"]
+
+
+def _with_interval(runs: Sequence[Run], what: str) -> str:
+    return in_words(mean_90([getattr(run, what) for run in runs]), 2, PERCENT)
+
+
+def _baselines(outcome: Outcome) -> list[list[str]]:
+    return [
+        [one.title, f"{100 * one.accuracy:.2f}", f"{100 * one.last:.2f}", "0.00", "0", "-"]
+        for one in outcome.baselines.values()
+    ]
+
+
 def _methods(outcome: Outcome) -> Table:
-    columns = ["method", "accuracy %", "labels %", "labels", "pseudolabel errors %"]
-    rows = [[METHODS[name].title, *_cells(run)] for name, run in outcome.runs.items()]
+    """One row a method, and what is right without labels."""
+    columns = ["method", *_columns(outcome)]
+    rows = [[_called(name), *_cells(runs)] for name, runs in outcome.repeats.items()] + _baselines(outcome)
     if len(outcome.runs) == 1:
-        return Table("", columns, rows)
-    osamd = outcome.runs["osamd"]
-    for row, (name, run) in zip(rows, outcome.runs.items(), strict=True):
-        row[0] += ", the ceiling" if METHODS[name].query == "always" else ""
-        row.insert(2, "" if run is osamd else in_words(minus(osamd, run), 2, PERCENT))
-    return Table(
-        "The methods at equal labels",
-        [*columns[:2], "OSAMD minus it", *columns[2:]],
-        rows,
-        [f"OSAMD minus it: points of accuracy ± half-width of the 90 % interval over {BATCHES} stretches of rounds."],
-    )
+        return Table("", columns, rows, _seeds_note(outcome))
+    osamd = outcome.repeats["osamd"]
+    compared: list[Sequence[Run | Baseline]] = [
+        *outcome.repeats.values(),
+        *([one] * len(osamd) for one in outcome.baselines.values()),
+    ]
+    for row, runs in zip(rows, compared, strict=True):
+        row.insert(2, "" if runs is osamd else in_words(minus(osamd, runs), 2, PERCENT))
+    said = [
+        "OSAMD minus it: points of accuracy" + (", seed by seed." if len(osamd) > 1 else "; one seed, no interval.")
+    ]
+    if not any(run.asked for run in osamd):
+        said.append("OSAMD asked for no label, so the methods that ask uniformly asked for none either.")
+    said += _seeds_note(outcome)
+    return Table("The methods at equal labels", [*columns[:2], "OSAMD minus it", *columns[2:]], rows, said)
 
 
-def _delayed(outcome: Outcome, prompt: Run) -> Table:
-    run, cost = outcome.run, minus(prompt, outcome.run)
+def _called(name: str) -> str:
+    return METHODS[name].title + (": every label" if METHODS[name].query == "always" else "")
+
+
+def _seeds_note(outcome: Outcome) -> list[str]:
+    count, first = outcome.settings["seeds"], outcome.settings["seed"]
+    if count == 1:
+        return []
+    return [
+        f"Means over {count} seeds of the queries ({first} to {first + count - 1}), ± half-width of the 90 % interval;"
+        " figures, classes and the estimate are those of the first."
+    ]
+
+
+def _delayed(outcome: Outcome) -> Table:
+    late, prompt = outcome.repeats[outcome.settings["method"]], outcome.repeats_without_delay
+    pending, lost = (round(float(np.mean([getattr(run, what) for run in late]))) for what in ("pending", "expired"))
+    rows = [["at once", *_cells(prompt), "0", "0"], ["late", *_cells(late), f"{pending:,}", f"{lost:,}"]]
+    compared = len(outcome.runs) > 1
+    rows += [] if compared else [[*row, "0", "0"] for row in _baselines(outcome)]
     return Table(
         "",
-        ["labels come", "accuracy %", "labels %", "labels", "pseudolabel errors %", "under way", "lost"],
-        [
-            ["at once", *_cells(prompt), "0", "0"],
-            ["late", *_cells(run), f"{run.pending:,}", f"{run.expired:,}"],
-        ],
-        [
-            f"Late: {described(outcome)}. That costs {in_words(cost, 2, PERCENT)} points of accuracy"
-            + (f" (± half-width of the 90 % interval over {BATCHES} stretches of rounds)." if cost[1] else ".")
-        ],
+        ["labels come", *_columns(outcome), "under way", "lost"],
+        rows,
+        [f"Late: {described(outcome)}. {_cost_in_words(_cost(outcome))}", *([] if compared else _seeds_note(outcome))],
     )
+
+
+def _cost(outcome: Outcome) -> Mean:
+    return minus(outcome.repeats_without_delay, outcome.repeats[outcome.settings["method"]])
+
+
+def _cost_in_words(cost: Mean) -> str:
+    """What the delay costs; nothing where the interval holds 0.
+
+    >>> _cost_in_words(Mean(0.004, 0.006))
+    'No cost could be measured: 0.40 ± 0.60 points of accuracy.'
+    >>> _cost_in_words(Mean(0.02, 0.006))
+    'That costs 2.00 ± 0.60 points of accuracy.'
+    """
+    points = f"{in_words(cost, 2, PERCENT)} points of accuracy"
+    if cost.half_width_90 is None:
+        return f"On this one seed that costs {points}; more --seeds give an interval."
+    if abs(cost.mean) <= cost.half_width_90:
+        return f"No cost could be measured: {points}."
+    return f"That costs {points}." if cost.mean > 0.0 else f"Late labels were no worse: that costs {points}."
 
 
 def described(outcome: Outcome) -> str:
@@ -178,31 +284,80 @@ def described(outcome: Outcome) -> str:
     return ", ".join(part for part in parts if part) or "at once"
 
 
+def _classes(outcome: Outcome) -> Table:
+    """How well each class is found."""
+
+    def percent(value: float | None) -> str:
+        return "-" if value is None else f"{100 * value:.2f}"
+
+    every = by_class(outcome)
+    rows = [
+        [str(one["class"]), f"{one['rows']:,}", percent(one["recall"]), percent(one["precision"])]
+        for one in every[:CLASSES_SHOWN]
+    ]
+    said = ["Recall: of the rows of a class, those decided so. Precision: of those decided so, the rows of the class."]
+    if len(every) > CLASSES_SHOWN:
+        said.append(f"results.json has all {len(every)} classes.")
+    seed = f" (seed {outcome.settings['seed']})" if outcome.settings["seeds"] > 1 else ""
+    title = f"{METHODS[outcome.settings['method']].title} by class{seed}"
+    return Table(title, ["class", "rows", "recall %", "precision %"], rows, said)
+
+
 def _title(outcome: Outcome) -> str:
     method = METHODS[outcome.settings["method"]].title
     return f"{method} on {outcome.table}: {headline(outcome)}"
 
 
-def _cells(run: Run) -> list[str]:
-    rates = (run.accuracy, run.labels)
-    return [*(f"{100 * rate:.2f}" for rate in rates), f"{run.asked:,}", f"{100 * run.pseudolabel_errors:.2f}"]
-
-
 def notes(outcome: Outcome) -> list[str]:
-    """Sentences on the run: the source, the estimate, rows that were left out."""
-    classes = ", ".join(map(str, outcome.classes[:10])) + (", ..." if len(outcome.classes) > 10 else "")
+    """Sentences on the run: the source, the labels, the estimate, rows that were left out."""
+    classes = ", ".join(map(repr, outcome.classes[:10])) + (", ..." if len(outcome.classes) > 10 else "")
     features = sum(len(column.features) for column in outcome.columns)
     start = f"Started from {_counted(outcome.warmup, 'labelled row')}"
-    said = [f"{start}; {_counted(features, 'feature')}; classes {classes}."]
-    found = outcome.learner.accuracy()
-    if found.labels >= LEAST_LABELS:
-        said.append(
-            f"From the labels told alone the accuracy is estimated at {100 * min(max(found.value, 0.0), 1.0):.2f} %"
-            f" ({100 * found.level:.0f} % interval {100 * found.low:.2f} to {100 * found.high:.2f})."
-        )
+    said = [f"{start}; {_counted(features, 'feature')}; classes {classes}.", *_on_labels(outcome)]
+    said += _on_estimate(outcome)
+    health = outcome.learner.health()
+    if health.collapsed:
+        said.append(f"Alarm: self-training has collapsed in the last rounds. {health.why}")
     if outcome.unlabelled:
         said.append(f"{outcome.unlabelled:,} rows without a label were left out.")
     return said
+
+
+def _on_labels(outcome: Outcome) -> list[str]:
+    """When all labels were gone, and that a budget spreads them."""
+    settings, rounds = outcome.settings, len(outcome.ledger)
+    if settings["budget"] is not None or METHODS[settings["method"]].query == "always":
+        return []
+    most, asked = settings["max_labels"], np.flatnonzero(outcome.ledger.asked)
+    if most is None:
+        return [f"No budget was given; --budget 5% asks for {_counted(rounds // 20, 'label')} at most."]
+    if len(asked) < most or most >= rounds:
+        return []
+    return [
+        f"All {_counted(most, 'label')} had been asked for by round {asked[-1] + 1:,} of {rounds:,}; add"
+        f" --budget {100 * most / rounds:.2g}% to spread them over the rounds."
+    ]
+
+
+def _on_estimate(outcome: Outcome) -> list[str]:
+    """The accuracy as it can be told without the other labels."""
+    found, late = outcome.learner.accuracy(), outcome.learner.accuracy(window=True)
+    if 2 * found.blind > found.rounds:
+        return [
+            f"In {found.blind:,} of {_counted(found.rounds, 'round')} no label could have been asked for, so that the"
+            " labels told say too little of the accuracy."
+        ]
+    if found.labels < LEAST_LABELS:
+        return []
+    said = f"From {_counted(found.labels, 'label')} told alone the accuracy is estimated at {_range(found)}"
+    if late.rounds < found.rounds and late.labels >= LEAST_LABELS and 2 * late.blind <= late.rounds:
+        said += f", over the last {_counted(late.rounds, 'round')} at {_range(late)}"
+    return [said + "."]
+
+
+def _range(found: Accuracy) -> str:
+    shown = 100 * min(max(found.value, 0.0), 1.0)
+    return f"{shown:.2f} % ({100 * found.level:.0f} % interval {100 * found.low:.2f} to {100 * found.high:.2f})"
 
 
 def column_notes(outcome: Outcome) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+import numbers
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,14 +16,18 @@ from osamd.evaluation.intervals import Mean, mean_90
 from osamd.learner import OSAMD, REACH
 from osamd.ledger import Ledger
 from osamd.methods import METHODS
+from osamd.numerics import Array
 from osamd.prequential.delays import Delay, delay_named
-from osamd.prequential.passes import Kept, Player, Start
+from osamd.prequential.passes import Alone, Kept, Player, Start
 from osamd.prequential.playing import Check, Played
-from osamd.tables import Column, rows
+from osamd.tables import Column, Rows, rows
 from osamd.tables.table import Class
 
-BATCHES = 20
-"""Stretches of the stream over which the interval of a difference is taken."""
+SEEDS = 5
+"""Query seeds that are played where methods or delays are compared: the draws of the queries move a difference."""
+
+LAST = 1000
+"""Rounds at the end whose accuracy is given apart, or a tenth of a short table, and 20 at least."""
 
 LABELS_SEEN, SHORTEST, LONGEST = 200, 1000, 20_000
 """The learner estimates its accuracy over a window that a budget fills with so many labels, within these rounds."""
@@ -44,19 +49,49 @@ class Run(NamedTuple):
     right: NDArray[np.bool_]
     """Which rounds were decided rightly."""
 
+    @property
+    def last(self) -> float:
+        """The accuracy over the last rounds, `last_rounds` of them."""
+        return float(self.right[-last_rounds(len(self.right)) :].mean())
 
-def minus(one: Run, other: Run) -> Mean:
-    """The accuracy of one run less another's on the same rounds, with a 90 % interval over stretches of the stream."""
-    apart = one.right.astype(np.float64) - other.right
-    if len(apart) < 10 * BATCHES:
-        return Mean(float(apart.mean()), None)
-    parts = mean_90([float(part.mean()) for part in np.array_split(apart, BATCHES)])
-    return Mean(float(apart.mean()), parts.half_width_90)
+
+class Baseline(NamedTuple):
+    """Decisions without any label after the warm-up."""
+
+    title: str
+    right: NDArray[np.bool_]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rounds decided rightly."""
+        return float(self.right.mean())
+
+    @property
+    def last(self) -> float:
+        """The accuracy over the last rounds, `last_rounds` of them."""
+        return float(self.right[-last_rounds(len(self.right)) :].mean())
+
+
+def last_rounds(rounds: int) -> int:
+    """How many rounds at the end have an accuracy of their own.
+
+    >>> last_rounds(50_000), last_rounds(3000), last_rounds(10)
+    (1000, 300, 10)
+    """
+    return min(rounds, max(20, min(LAST, rounds // 10)))
+
+
+def minus(some: Sequence[Run | Baseline], others: Sequence[Run | Baseline]) -> Mean:
+    """The accuracy of runs less that of others, seed by seed, with a 90 % interval where there are several seeds."""
+    return mean_90([one.accuracy - other.accuracy for one, other in zip(some, others, strict=True)])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that came out of `run`. The ledger, the learner and the checks are those of the method asked for."""
+    """All that came out of `run`.
+
+    The ledger, the learner and the checks are those of the method asked for, on the first seed, as are `runs`.
+    """
 
     table: str
     label: str
@@ -73,8 +108,20 @@ class Outcome:
     came: NDArray[np.int64]
     checks: list[Check]
     runs: dict[str, Run]
-    """By method: the one asked for, and the others where they were compared."""
+    """By method: the one asked for, and the others where they were compared; on the first seed."""
     without_delay: Run | None
+    """On the first seed."""
+    repeats: dict[str, list[Run]]
+    """By method, a run for every seed."""
+    repeats_without_delay: list[Run]
+    baselines: dict[str, Baseline]
+    """"left-alone", the start model never told anything, and "commonest-class" of the warm-up rows; none without."""
+    data: Rows
+    """The table as it was read."""
+
+    def row(self, sample: Mapping[str, Any]) -> Array:
+        """A raw row, by the names of the columns, as the features that the learner takes; see `Rows.row`."""
+        return self.data.row(sample)
 
     @property
     def run(self) -> Run:
@@ -102,6 +149,7 @@ def run(
     delay: str | Delay | None = None,
     compare: bool = False,
     seed: int = 0,
+    seeds: int | None = None,
     classes: Sequence[object] | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
@@ -114,12 +162,13 @@ def run(
     The label of a row is told only where the learner asked for it, after the `delay` ("fixed:100", "random:100",
     "bursty:500", "lost:0.2", or several with commas); with a delay the same is played without, too. `compare` plays
     the paper's other methods on the same rows and draws; those that ask uniformly get the label rate of the margin
-    rule. `budget` is a share of the rounds (0.05 or "5%"), `max_labels` a count. How tables are read is told by
-    `osamd.tables.rows`; features are standardised by their running mean and deviation. `start` and `done` are told of
-    the progress.
+    rule. The draws decide what is asked, so that `seeds` of them are played (seed, seed + 1, ...; 5 where methods or
+    delays are compared, else 1), and means over them are reported. `budget` is a share of the rounds (0.05 or "5%"),
+    `max_labels` a count. How tables are read is told by `osamd.tables.rows`; features are standardised by their running
+    mean and deviation. `start` and `done` are told of the progress.
 
-    Memory is that of one block of rows and about 50 bytes a round; where the rows are played more than once they are
-    kept in a temporary file.
+    Memory is that of one block of rows and about 50 bytes a round, and one for every method and seed; where the rows
+    are played more than once they are kept in a temporary file.
 
     >>> import tempfile
     >>> generator = np.random.default_rng(0)
@@ -138,6 +187,9 @@ def run(
         raise InputError(f"`--method {method}`: it asks uniformly, at a rate; give --budget 5% or another.")
     if kind.query == "always" and not (rate is None and max_labels is None):
         raise InputError(f"`--method {method}`: it asks for every label; leave --budget and --max-labels out.")
+    for option, given in (("eta", eta), ("sigma", sigma)):
+        if isinstance(given, numbers.Real) and not 0.0 < given < math.inf:
+            raise InputError(f"`--{option} {given:g}`: {option} must be positive and finite.")
     if max_labels is not None:
         max_labels = require_whole("run", "max_labels", max_labels)
     late = None if delay is None else delay_named(delay)
@@ -145,14 +197,25 @@ def run(
     limits: dict[str, Any] = {"budget": rate, "max_labels": max_labels}
     data = rows(table, label, warmup=warmup, classes=classes, drop=drop, categorical=categorical, format=format)
     again = compare or late is not None
-    common = {"eta": eta, "sigma": sigma, "seed": seed, "window": _window(rate)}
+    count = require_whole("run", "seeds", seeds if seeds is not None else SEEDS if again else 1)
+    common = {"eta": eta, "sigma": sigma, "window": _window(rate)}
+    found: dict[str, list[Run]] = {}
+    prompt: list[Run] = []
     with Kept(data) as kept:
-        player = Player(data, kept if again else data.blocks(), common, start, done)
-        main = player.play(method, late, **limits)
-        prompt = _run_of(method, player.play(method, None, " without delay", **limits)) if late is not None else None
-        found = {method: _run_of(method, main)}
-        if compare:
-            found |= _compared(player, found, late, limits)
+        alone = Alone(data, common)
+        player = Player(data, kept if again or count > 1 else data.blocks(), common, start, done)
+        main = player.play(method, late, seed, watch=alone.watch, **limits)
+        for one in range(seed, seed + count):
+            what = "" if count == 1 else f", seed {one}"
+            played = main if one == seed else player.play(method, late, one, what, **limits)
+            runs = {method: _run_of(method, played)}
+            if late is not None:
+                prompt.append(_run_of(method, player.play(method, None, one, what + " without delay", **limits)))
+            if compare:
+                runs |= _compared(player, runs, found, late, one, what, limits)
+            for name in METHODS:
+                if name in runs:
+                    found.setdefault(name, []).append(runs[name])
     return Outcome(
         table=data.name,
         label=label,
@@ -169,6 +232,7 @@ def run(
             "warmup": warmup,
             "window": common["window"],
             "seed": seed,
+            "seeds": count,
             "delay": None if late is None else late._asdict(),
         },
         delay=late,
@@ -176,8 +240,12 @@ def run(
         ledger=main.ledger,
         came=main.came,
         checks=main.checks,
-        runs={name: found[name] for name in METHODS if name in found},
-        without_delay=prompt,
+        runs={name: runs[0] for name, runs in found.items()},
+        without_delay=prompt[0] if prompt else None,
+        repeats=found,
+        repeats_without_delay=prompt,
+        baselines={name: Baseline(*one) for name, one in alone.found().items()},
+        data=data,
     )
 
 
@@ -191,14 +259,34 @@ def _window(rate: float | None) -> int:
     return min(max(wanted, SHORTEST), LONGEST)
 
 
-def _compared(player: Player, found: dict[str, Run], late: Delay | None, limits: dict[str, Any]) -> dict[str, Run]:
-    """The methods that are not there yet, at equal labels: OSAMD first, whose rate those that ask uniformly get."""
+def _compared(
+    player: Player,
+    found: dict[str, Run],
+    before: dict[str, list[Run]],
+    late: Delay | None,
+    seed: int,
+    what: str,
+    limits: dict[str, Any],
+) -> dict[str, Run]:
+    """The methods that are not there yet, at equal labels: OSAMD first, whose rate those that ask uniformly get.
+
+    Where OSAMD asked for nothing they ask for nothing either. `before` are the runs of the seeds before.
+    """
     runs = dict(found)
     order = sorted(METHODS.values(), key=lambda one: (one.name != "osamd", list(METHODS).index(one.name)))
     for one in order:
-        if one.name not in runs:
-            own = {"always": {}, "uniform": {"budget": runs["osamd"].labels} if "osamd" in runs else {}}
-            runs[one.name] = _run_of(one.name, player.play(one.name, late, **own.get(one.query, limits)))
+        if one.name in runs:
+            continue
+        if one.query == "always" and late is None and one.name in before:
+            runs[one.name] = before[one.name][0]  # without queries to draw and delays, seeds are alike
+            continue
+        own = limits
+        if one.query == "always":
+            own = {}
+        elif one.query == "uniform":
+            rate = runs["osamd"].labels
+            own = {"budget": rate} if rate > 0.0 else {"label_rate": 0.0}
+        runs[one.name] = _run_of(one.name, player.play(one.name, late, seed, what, **own))
     return runs
 
 

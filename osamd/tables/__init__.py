@@ -7,12 +7,13 @@
 What is made of a table, in every format alike:
 
 - **Files**: .csv and .tsv with a header, and a comma, semicolon, tab or bar between values (that most frequent in the
-  header); .jsonl and .ndjson, an object a line; .parquet and .pq. Text may be packed (.gz), and is UTF-8.
+  header, outside of quotes); .jsonl and .ndjson, an object a line; .parquet and .pq. Text may be packed (.gz), and is
+  UTF-8. Blank lines are no rows.
 - **Kinds**: the first 1000 rows decide, or the warm-up rows where they are more. A column is boolean if all its values
   are true or false, numeric if all parse as numbers, left out if all are dates or times, and categorical else. Types
   of a data frame decide first. `categorical=` names columns of codes that only look like numbers.
 - **Numbers** stay as they are (the learner standardises them); true and false become 1 and 0. A later value that is
-  neither number nor missing is refused with its line.
+  neither number nor missing is refused with its line, and a column of numbers with decimal commas is refused.
 - **Categories** become a feature each, at most 100 a column, the commonest. A category that turns up later gives zeros.
 - **Missing** are an empty value, ?, NA, N/A, #N/A, <NA>, NaN, NaT, null and None, whatever their capitals, and in a
   column of numbers those that are not finite. A missing number becomes the mean of those before it (in the warm-up

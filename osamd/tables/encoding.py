@@ -7,8 +7,9 @@ category. Dates are left out: they grow for ever, so that a linear model would h
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,15 @@ import numpy as np
 from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.tables.reading import Block, Source
-from osamd.tables.values import NotThis, dates, numbers, text_of, truths
+from osamd.tables.values import NotThis, as_option, dates, numbers, text_of, truths
 
 MOST_CATEGORIES = 100
 """Of one column. Where the first rows hold more, the commonest get a feature each and the others count as unseen."""
 
 MISSING_CATEGORY = "(missing)"
+
+_COMMA = re.compile(r"[+-]?(\d[\d.]*)?(,\d+)*(\.\d*)?([eE][+-]?\d+)?")
+"""Numbers, with commas or without."""
 
 
 @dataclass
@@ -106,6 +110,27 @@ class Encoder:
             x[:, self._where] = self._filled(block, warmup)
         return x
 
+    def one(self, sample: Mapping[str, Any], remedy: str) -> Array:
+        """One row by the names of its columns, its gaps filled by the means so far; nothing is counted."""
+        wanted = [column.name for column in self.columns if column.kind != "left out"]
+        for name in wanted:
+            if name not in sample:
+                raise InputError(f"`row(...)`: the sample has no {name!r}; {remedy}")
+        row = np.zeros(len(self.features))
+        for name, codes in self._codes.items():
+            code = codes[_as_text([sample[name]])[0]]
+            code = codes.get(MISSING_CATEGORY, -1) if code == -2 else code
+            if code >= 0:
+                row[self._starts[name] + code] = 1.0
+        means = self._sums / np.maximum(self._counts, 1.0)
+        for column, where, mean in zip(self._plain, self._where.tolist(), means.tolist(), strict=True):
+            try:
+                value = (truths if column.kind == "boolean" else numbers)([sample[column.name]])[0]
+            except NotThis as wrong:
+                raise InputError(f"`row(...)`: {column.name!r} is {wrong.value!r}; give a number, or None.") from None
+            row[where] = mean if np.isnan(value) else value
+        return row
+
     def _mark(self, column: Column, cells: Sequence[Any], x: Array) -> None:
         """A 1 for every category that has a feature."""
         codes = self._codes[column.name]
@@ -149,9 +174,10 @@ def _as_text(cells: Sequence[Any]) -> Sequence[str]:
 
 def _changed(column: Column, wrong: NotThis, place: Callable[[int], str]) -> InputError:
     was = "numbers" if column.kind == "numeric" else "true and false"
+    option = as_option([column.name])
     return InputError(
         f"{place(wrong.row)}: column {column.name!r} holds {wrong.value!r}, and the first rows held {was}; mend the"
-        f" value, or give --categorical {column.name} or --drop {column.name}."
+        f" value, or give --categorical {option} or --drop {option}."
     )
 
 
@@ -166,7 +192,7 @@ def _planned(source: Source, i: int, first: Block, wish: str) -> Column:
     if kind == "date":
         return Column(name, "left out", "dates and times are not used; derive numbers from them, such as the hour")
     if kind == "nested":
-        raise nested(source, name, f"--drop {name}")
+        raise nested(source, name, f"--drop {as_option([name])}")
     if kind == "empty" or (kind in ("numeric", "boolean") and all(text_of(cell) is None for cell in cells)):
         return Column(name, "left out", f"no value in the first {first.rows} rows")
     return _categorical(name, cells) if kind == "categorical" else Column(name, kind)
@@ -174,7 +200,7 @@ def _planned(source: Source, i: int, first: Block, wish: str) -> Column:
 
 def _kind(source: Source, name: str, cells: Sequence[Any]) -> str:
     if any(isinstance(cell, list | dict) for cell in cells):
-        raise nested(source, name, f"--drop {name}")
+        raise nested(source, name, f"--drop {as_option([name])}")
     if all(text_of(cell) is None for cell in cells):
         return "empty"
     tests: tuple[tuple[str, Callable[[Any], object]], ...] = (
@@ -188,6 +214,13 @@ def _kind(source: Source, name: str, cells: Sequence[Any]) -> str:
             return kind
         except NotThis:
             pass
+    texts = [text for text in map(text_of, cells) if text is not None]
+    if any("," in text for text in texts) and all(_COMMA.fullmatch(text) for text in texts):
+        shown, option = next(text for text in texts if "," in text), as_option([name])
+        raise InputError(
+            f"{source.name}: column {name!r} holds numbers with a comma, such as {shown}; write them with a decimal"
+            f" point and no other mark, or give --categorical {option} or --drop {option}."
+        )
     return "categorical"
 
 

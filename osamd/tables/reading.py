@@ -6,6 +6,7 @@ Only one block is in memory at a time.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -70,15 +71,20 @@ def open_source(table: Any, head: int, format: str | None = None) -> Source:
         return frame_source(table, head)
     if str(table) == "-":
         return _READERS[format or "csv"](sys.stdin.buffer, "standard input", head, 0)
-    path = Path(table)
+    path, name = Path(table), str(table)
+    with readable(name):
+        if path.is_dir():
+            raise InputError(f"{name} is a folder; name the file of the table in it.")
+        if not path.exists():
+            raise InputError(f"{name}: there is no such file; check the path.")
     kind = format or _kind_of(path)
     packed = path.suffix.lower() == ".gz" and kind != "parquet"
-    with readable(path.name):
+    with readable(name):
         # Text packs about fivefold; the size is for the progress bar alone.
         size = path.stat().st_size * (5 if packed else 1)
         raw: Any = gzip.open(path) if packed else path.open("rb")  # noqa: SIM115, closed by the source
     try:
-        return _READERS[kind](raw, path.name, head, size)
+        return _READERS[kind](raw, name, head, size)
     except BaseException:
         raw.close()
         raise
@@ -91,7 +97,7 @@ def _kind_of(path: Path) -> str:
     if kind is None:
         known = " ".join(EXTENSIONS)
         raise InputError(
-            f"{path.name}: the name does not say what the file holds (known: {known}, text also with .gz); name it by"
+            f"{path}: the name does not say what the file holds (known: {known}, text also with .gz); name it by"
             " --format csv, jsonl or parquet."
         )
     return kind
@@ -103,6 +109,13 @@ def readable(name: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
+        start = bytes(error.object[:4096])
+        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise InputError(
+                f"{name} is UTF-16 text; save it as UTF-8, for instance by iconv -f utf-16 -t utf-8."
+            ) from None
+        if b"\0" in start:
+            raise _no_text(name) from None
         raise InputError(
             f"{name} is not UTF-8 text ({error.reason}, byte {error.object[error.start]:#04x}); save it as UTF-8, for"
             " instance by iconv -f latin1 -t utf-8."
@@ -112,20 +125,48 @@ def readable(name: str) -> Iterator[None]:
         raise InputError(f"cannot read {name} ({why}); check the path and the file.") from error
 
 
+def _no_text(name: str) -> InputError:
+    return InputError(f"{name} is no text at all; give a table as CSV or JSON lines, or name its --format parquet.")
+
+
+def delimiter_of(header: str) -> str:
+    """That most frequent in the header, outside of double quotes; a comma where there is none.
+
+    >>> delimiter_of('"temp, in C";"vib, in g";y')
+    ';'
+    """
+    bare = "".join(header.split('"')[::2])
+    return max(DELIMITERS, key=bare.count)
+
+
 def _csv(raw: Any, name: str, head: int, size: int) -> Source:
     lines = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
     with readable(name):
         before, header = next(((i, line) for i, line in enumerate(lines) if line.strip()), (0, ""))
     if not header:
         raise InputError(f"{name} is empty; give a file with a line of column names and a line a row.")
-    reader = csv.reader(chain([header], lines), delimiter=max(DELIMITERS, key=header.count), skipinitialspace=True)
+    if "\0" in header:
+        raise _no_text(name)
+    reader = csv.reader(chain([header], lines), delimiter=delimiter_of(header), skipinitialspace=True)
+
+    with _good_csv(name, reader, before):
+        names = [cell.strip() for cell in next(reader)]
+    refuse_repeated(name, names)
+    if len(names) == 1:
+        raise InputError(
+            f"{name}: only one column is found, {names[0]!r:.60}; put a comma, semicolon, tab or | between values."
+        )
 
     def some(count: int) -> list[list[str]]:
+        """So many rows, and the blank lines between them."""
+        found: list[list[str]] = []
         with _good_csv(name, reader, before):
-            return list(islice(reader, count))
+            while count > 0:
+                more = list(islice(reader, count))
+                found += more
+                count = sum(_blank(row, len(names)) for row in more) if len(more) == count else 0
+        return found
 
-    names = [cell.strip() for cell in some(1)[0]]
-    refuse_repeated(name, names)
     above = reader.line_num
     first = some(head)
     each = sum(len(cell) + 1 for row in first[:100] for cell in row) / max(1, len(first[:100]))
@@ -135,10 +176,15 @@ def _csv(raw: Any, name: str, head: int, size: int) -> Source:
         while rows:
             block = _csv_block(rows, len(names), name, before + above)
             above = reader.line_num
-            yield block
+            if block.rows:
+                yield block
             rows = some(BLOCK)
 
     return Source(name, names, {}, blocks(above), _guess(size, each), lines.close)
+
+
+def _blank(row: list[str], width: int) -> bool:
+    return len(row) != width and not "".join(row).strip()
 
 
 @contextmanager
@@ -161,7 +207,7 @@ def _csv_block(rows: list[list[str]], width: int, name: str, before: int) -> Blo
 
     kept, at = rows, None
     if {len(row) for row in rows} != {width}:
-        at = [i for i, row in enumerate(rows) if "".join(row).strip() or len(row) == width]
+        at = [i for i, row in enumerate(rows) if not _blank(row, width)]
         for i in at:
             if len(rows[i]) != width:
                 raise InputError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from osamd.numerics import Array
 from osamd.streams.base import Labels
 from osamd.tables.encoding import Column, Encoder, nested
 from osamd.tables.reading import Block, Source, open_source
-from osamd.tables.values import label_of, numbers
+from osamd.tables.values import as_option, label_of, numbers
 
 FIRST_ROWS = 1000
 """Rows that decide what the columns are, or the warm-up where that is longer."""
@@ -33,7 +34,7 @@ class Rows:
     """
 
     def __init__(self, source: Source, first: Block, encoder: Encoder, label: str, classes: list[Class], warmup: int):
-        self.name, self.label, self.classes, self.warmup = source.name, label, classes, warmup
+        self.name, self.label, self.classes, self.warmup = Path(source.name).name, label, classes, warmup
         self.unlabelled = 0
         """Rows without a label, among those read so far."""
         self.expected = None if source.expected is None else max(0, source.expected - warmup)
@@ -68,6 +69,14 @@ class Rows:
         finally:
             self.close()
 
+    def row(self, sample: Mapping[str, Any]) -> Array:
+        """A raw row as features: a mapping from the columns of the table to values, None where one is missing.
+
+        It is encoded as the table stands: a missing number becomes the mean of those read so far. Columns that were
+        left out, and the label, may be there or not.
+        """
+        return self._encoder.one(sample, "give every column of the table, None where its value is missing.")
+
     def close(self) -> None:
         """Close the file; `blocks` does so after the last row."""
         self._close()
@@ -100,9 +109,9 @@ class Rows:
         return found
 
     def _unknown(self, place: str, label: str) -> InputError:
-        known = ",".join(map(str, self.classes))
+        known, option = ", ".join(map(repr, self.classes)), as_option([*self.classes, label])
         return InputError(
-            f"{place}: label {label!r} is not one of the classes {known}; name them all by --classes {known},{label}"
+            f"{place}: label {label!r} is not one of the classes {known}; name them all by --classes {option}"
             " (classes=... in Python)."
         )
 
@@ -182,7 +191,7 @@ def _nearest(source: Source, name: str) -> str:
     if all(cell for cell in source.names) and _all_numbers(source.names):
         return "Its first line holds numbers: put a line of column names above them."
     near = nearest(name, source.names)
-    known = ", ".join(source.names[:NAMES_SHOWN])
+    known = ", ".join(map(repr, source.names[:NAMES_SHOWN]))
     more = len(source.names) - NAMES_SHOWN
     return near[: near.index("Known: ")] + f"Known: {known}" + (f" and {more} more." if more > 0 else ".")
 
@@ -221,7 +230,7 @@ def _given(classes: Sequence[object]) -> list[Class]:
     listed = [] if isinstance(classes, str) else [label_of(one) for one in classes]
     texts = [text for text in listed if text is not None]
     if len(texts) < 2 or len(set(texts)) < len(listed):
-        shown = ",".join(map(str, classes))
+        shown = classes if isinstance(classes, str) else as_option(classes)
         raise InputError(f"`--classes {shown}`: give at least two classes, each once, as in --classes no,yes.")
     return _numbered(texts)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,6 +61,17 @@ def label_of(value: object) -> str | None:
         return str(bool(value))  # as CSV writers have it
     text = text_of(value)
     return str(int(text.rstrip("0")[:-1])) if text is not None and _WHOLE.fullmatch(text) else text
+
+
+def as_option(names: Sequence[object]) -> str:
+    """Names as a shell takes them for an option with commas.
+
+    >>> print(as_option([0, 1]), as_option(["a, b", "c"]))
+    0,1 '"a, b",c'
+    """
+    held = io.StringIO()
+    csv.writer(held, lineterminator="").writerow(names)
+    return shlex.quote(held.getvalue())
 
 
 def numbers(values: Sequence[Any] | Array) -> Array:
