@@ -16,7 +16,9 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,9 +27,9 @@ import numpy as np
 from osamd import budget as budgets
 from osamd import honest, store
 from osamd.decisions import Core, Decision, plain
-from osamd.errors import InputError, reject, require_whole
+from osamd.errors import InputError, lookup, reject, require_whole
 from osamd.health import Health, health
-from osamd.numerics import Array
+from osamd.methods import METHODS, Settings
 from osamd.scores import UNLABELLED
 from osamd.streams.base import query_generator
 
@@ -35,14 +37,28 @@ DRAWS = 512
 """Uniforms that are drawn at a time; the sequence is the same whatever their number."""
 
 
-class AskTell:
+class AskTell(ABC):
     """The round as an object; see the module. `osamd.OSAMD` and `osamd.deep.OSAMD` are the two to use.
 
     It is not for several threads at once: whoever shares one puts a lock around every call, `predict` included.
     """
 
-    def __init__(self, book: Array, meter: Array, classes: list[Any], expire_after: int | None, seed: int) -> None:
-        self._book, self._meter = book, meter
+    def __init__(
+        self,
+        method: str,
+        settings: Settings,
+        limits: budgets.Budget,
+        classes: list[Any],
+        expire_after: int | None,
+        window: int,
+        seed: int,
+    ) -> None:
+        kind = lookup("OSAMD", "method", method, METHODS)
+        if kind.query == "uniform" and settings.label_rate is None:
+            settings = replace(settings, label_rate=limits.rate)
+        self._method, self._settings, self._limits = kind, settings, limits
+        self._window = require_whole("OSAMD", "window", window)
+        self._book = budgets.open_book(limits, settings.sigma, kind.query, settings.label_rate)
         self._name_classes(classes)
         self._expire_after = None if expire_after is None else require_whole("OSAMD", "expire_after", expire_after)
         self._generator = query_generator(require_whole("OSAMD", "seed", seed, 0))
@@ -54,12 +70,14 @@ class AskTell:
         self._sample: Callable[[Any], Any] = self._meet
 
     def _name_classes(self, names: list[Any]) -> None:
+        """Take these classes, none where they are not known yet."""
         self._classes = names
         self._index = {name: i for i, name in enumerate(names)}
+        self._meter = honest.open_meter(max(2, len(names)), self._window)
 
+    @abstractmethod
     def _meet(self, x: Any) -> Any:
         """The first sample, which says what the model must be like: make it, `_bind` it, and return the sample."""
-        raise NotImplementedError
 
     def _bind(self, core: Core, sample: Callable[[Any], Any]) -> None:
         """Take this core from now on; `sample` checks what the user gives, and returns what the core observes."""
@@ -145,7 +163,8 @@ class AskTell:
         """The decision that `ask` would make, without a round: nothing is drawn or counted, and it cannot be told."""
         if self._held is not None:
             self._set_aside(self._held)
-        sample = self._core_sample(x)
+        sample = self._sample(x)
+        sample = self._core.copied(sample)
         seen = self._core.peek(sample)
         if seen[0] < 0:
             raise self._core.refusal(sample)
@@ -202,18 +221,40 @@ class AskTell:
             "expire_after": self._expire_after,
             "classes": self._classes,
             "generator": self._generator.bit_generator.state,
+            "method": self._method.name,
+            "settings": store.settings_to_json(self._settings),
+            "budget": self._limits._asdict(),
+            "window": self._window,
             "pending": [[one.id, *(plain(value) for value in one._seen[:7])] for one in pending],
         }
         return store.Saved(arrays, content | self._described())
 
+    @abstractmethod
     def _described(self) -> dict[str, Any]:
-        """What JSON must hold to make a learner of this kind anew."""
-        raise NotImplementedError
+        """What JSON must hold, beside what all learners have, to make one of this kind anew."""
 
     @classmethod
+    @abstractmethod
     def _revive(cls, saved: store.Saved, *like: Any) -> Self:
         """The learner that `_saved` described."""
-        raise NotImplementedError
+
+    @staticmethod
+    def _given(content: Mapping[str, Any]) -> dict[str, Any]:
+        """What learners of both kinds were made with."""
+        settings, limits = store.settings_from_json(content["settings"]), budgets.Budget(**content["budget"])
+        return {
+            "method": content["method"],
+            "sigma": settings.sigma,
+            "teacher": settings.teacher,
+            "adaptation": settings.adaptation,
+            "label_rate": settings.label_rate,
+            "budget": limits.rate,
+            "budget_window": limits.window,
+            "max_labels": limits.max_labels,
+            "floor": limits.floor,
+            "expire_after": content["expire_after"],
+            "window": content["window"],
+        }
 
     def _resume(self, saved: store.Saved) -> None:
         """Take up rounds, generator and pending queries; the model has been made alike."""
@@ -278,11 +319,6 @@ class AskTell:
         if found is None or (isinstance(decision, Decision) and decision is not found):
             raise self._not_pending(decision, call)
         return found
-
-    def _core_sample(self, x: Any) -> Any:
-        """What the user gave, in memory that the core may keep."""
-        sample = self._sample(x)
-        return self._core.copied(sample)
 
     def _recall(self, decision: Any) -> Decision:
         """The open decision, observed anew from its sample where it is not the one in hand."""

@@ -5,30 +5,13 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Set
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from osamd.budget import WITHHELD
 from osamd.errors import InputError, reject, require_whole
 from osamd.numerics import Array
-
-
-class Seen(NamedTuple):
-    """What a core says of a sample; classes are indices."""
-
-    label: int
-    """-1 where the sample cannot be used."""
-    query: bool
-    pseudolabel: int
-    margin: float
-    probability: float
-    withheld: int
-    """Which promise of the budget withheld the query, an index of `osamd.budget.WITHHELD`."""
-    expected: float
-    """The guess of `osamd.honest` that the decision is right."""
-    score: Any
-    """Of the parameters that decide: one number, or a vector of one a class."""
 
 
 class Core(Protocol):
@@ -38,7 +21,13 @@ class Core(Protocol):
     meter: Array
 
     def observe(self, sample: Any, u: float) -> Any:
-        """The first half of the round, as a tuple like `Seen`; the model stays, book and meter go on by a round."""
+        """The first half of the round; the model stays, book and meter go on by a round.
+
+        Says: the label (-1 where the sample cannot be used), whether it is a query, the pseudolabel, the teacher's
+        margin, the probability of asking, which promise of the budget withheld it (an index of
+        `osamd.budget.WITHHELD`), the guess of `osamd.honest` that the label is right, and the score of the parameters
+        that decide (one number, or a vector of one a class). Classes are indices.
+        """
 
     def peek(self, sample: Any) -> Any:
         """The same, with nothing counted."""

@@ -12,103 +12,27 @@ Budgets, late labels, honest accuracy and files are those of every learner (`osa
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import torch
-from torch import Tensor, nn
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:
+    raise ImportError("networks need PyTorch: pip install 'osamd[deep]'") from error
 
 from osamd import budget as budgets
-from osamd import honest, store
+from osamd import store
 from osamd.asktell import AskTell
 from osamd.decisions import known_classes
-from osamd.errors import InputError, lookup, require_kind, require_positive, require_whole
+from osamd.errors import InputError, lookup, require_kind, require_positive
+from osamd.fleet.core import NetworkCore, quietly
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net
-from osamd.fleet.round import Decision as RoundDecision
 from osamd.losses import loss as named_loss
-from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep
-from osamd.numerics import Array
-
-
-class NetworkCore:
-    """A fleet of one for `osamd.asktell`; samples are batches of one."""
-
-    def __init__(self, fleet: Fleet, book: Array, meter: Array, probabilities: bool) -> None:
-        self.fleet, self.book, self.meter = fleet, book, meter
-        self._probabilities = probabilities
-        self._row: Tensor
-        self._said: RoundDecision
-
-    def observe(self, sample: Tensor, u: float) -> Any:
-        label, query, pseudolabel, margin, probability, withheld, _, score = seen = self._see(sample, u)
-        if label < 0:
-            return seen
-        budgets.enter(self.book, margin, probability, query)
-        expected = honest.expect(self.meter, margin, probability, query, label, pseudolabel)
-        return label, query, pseudolabel, margin, probability, withheld, expected, score
-
-    def peek(self, sample: Tensor) -> Any:
-        return self._see(sample, 1.0)
-
-    def _see(self, sample: Tensor, u: float) -> Any:
-        sigma, floor, withheld = budgets.terms(self.book)
-        with _quietly():
-            self.fleet.rates.sigma.fill_(sigma)
-            self.fleet.rates.floor.fill_(floor)
-            drawn = torch.tensor([u], dtype=torch.float64, device=self.fleet.device)
-            try:
-                said = self.fleet.round.observe(self.fleet.state, sample, drawn)
-            except Exception as error:  # whatever a user's module raises
-                why = (str(error).splitlines() or [type(error).__name__])[0]
-                raise InputError(f"`ask(x=...)`: the module cannot take this sample ({why}).") from error
-            scores = said.scores[0]
-            if not bool(torch.isfinite(scores).all() & torch.isfinite(said.margin).all()):
-                return -1, False, 0, 0.0, 0.0, 0, 0.0, None
-            self._row, self._said = sample, said._replace(heard=None)
-            numbers = float(said.margin), float(said.probability), withheld, 0.0, scores.double().cpu().numpy()
-            return int(said.label), bool(said.query), int(said.pseudolabel), *numbers
-
-    def learn(self, y: int) -> None:
-        with _quietly():
-            label = torch.tensor([y], device=self.fleet.device)
-            self.fleet.round.learn(self.fleet.state, self._row, self._said, label)
-
-    def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> None:
-        honest.confirm(self.meter, t, probability, expected, decision, pseudolabel, y)
-
-    def copied(self, sample: Tensor) -> Tensor:
-        return sample  # in memory of its own already
-
-    def last(self) -> Tensor:
-        return self._row  # in memory of its own already
-
-    def refusal(self, sample: Tensor) -> InputError:
-        return InputError(
-            "`ask`: the scores are not finite: the sample is too large, or the steps have been and the learner is lost;"
-            " then load an earlier save or make a new one with a smaller eta and teacher's step."
-        )
-
-    def probabilities(self, score: Array) -> list[float]:
-        shares = torch.from_numpy(score)
-        return list((shares if self._probabilities else torch.softmax(shares, 0)).tolist())
-
-    def stacked(self, samples: list[Tensor]) -> Array:
-        stack: Array = torch.cat(samples).cpu().numpy()
-        return stack
-
-    def unstacked(self, samples: Array, i: int) -> Tensor:
-        return torch.from_numpy(samples[i : i + 1].copy()).to(self.fleet.device)
-
-    def arrays(self) -> dict[str, Array]:
-        return {name: rows.cpu().numpy().copy() for name, rows in self.fleet.state._asdict().items()}
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        for name, rows in self.fleet.state._asdict().items():
-            rows.copy_(torch.from_numpy(arrays[name]))
+from osamd.methods import InnerLoops, Settings, TeacherStep
 
 
 class OSAMD(AskTell):
@@ -161,7 +85,6 @@ class OSAMD(AskTell):
     ) -> None:
         require_kind("OSAMD", "module", module, nn.Module, "give a torch.nn.Module that takes a batch of samples")
         lookup("OSAMD", "outputs", outputs, {"logits": 0, "probabilities": 1})
-        kind = lookup("OSAMD", "method", method, METHODS)
         lookup("OSAMD", "batch_norm", batch_norm, {"evaluation": 0, "sample": 1})
         eta = require_positive("OSAMD", "eta", eta)
         settings = Settings(
@@ -170,19 +93,17 @@ class OSAMD(AskTell):
             loss=named_loss(loss, l2=l2),
             teacher=teacher or TeacherStep(cap=10.0 * eta, scale=5.0 * eta),
             adaptation=adaptation or InnerLoops(number=10, rate=0.1),
-            label_rate=label_rate if label_rate is not None or kind.query != "uniform" else budget,
+            label_rate=label_rate,
         )
-        self._budget = budgets.budget(budget, budget_window, max_labels, floor)
-        self._window = require_whole("OSAMD", "window", window)
-        book = budgets.open_book(self._budget, settings.sigma, kind.query, settings.label_rate)
+        limits = budgets.budget(budget, budget_window, max_labels, floor)
         names = [] if classes is None else known_classes(classes)
-        super().__init__(book, honest.open_meter(len(names) or 2, self._window), names, expire_after, seed)
+        super().__init__(method, settings, limits, names, expire_after, window, seed)
         self._dtype, own_device = _kind_of(module)
         self._device = own_device if device is None else device_named(device, f"OSAMD(device={device!r})")
         self._start = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
         self._as_given = copy.deepcopy(module)
         self._module = copy.deepcopy(module).eval().to(self._device, self._dtype)
-        self._member = Member(self._module, method, settings)
+        self._member = Member(self._module, self._method, self._settings)
         self._probabilities = outputs == "probabilities"
         self._modes: dict[str, Any] = {"dropout": dropout, "batch_norm": batch_norm}
         self._embeds = False
@@ -205,7 +126,7 @@ class OSAMD(AskTell):
 
     def state_dict(self) -> dict[str, Tensor]:
         """What decides, the student (PAA's teacher), as the `state_dict` of the module."""
-        return self._tensors(teacher=METHODS[str(self._member.method)].teacher_decides)
+        return self._tensors(teacher=self._method.teacher_decides)
 
     def teacher_state_dict(self) -> dict[str, Tensor]:
         """The teacher, which gives the pseudolabels."""
@@ -219,7 +140,7 @@ class OSAMD(AskTell):
 
     def _meet(self, x: Any) -> Tensor:
         row = self._row(x)
-        with _quietly():
+        with quietly():
             if not row.is_floating_point():
                 try:
                     self._begin(row)
@@ -247,7 +168,6 @@ class OSAMD(AskTell):
         self._check_outputs(scores[0])
         if not self._classes:
             self._name_classes(list(range(fleet.classes)))
-            self._meter = honest.open_meter(fleet.classes, self._window)
         if len(self._classes) != fleet.classes:
             raise InputError(
                 f"`OSAMD(classes=...)`: {len(self._classes)} are named, and the module tells {fleet.classes} apart."
@@ -267,12 +187,8 @@ class OSAMD(AskTell):
             "sample": None if self._core is None else list(self._core.fleet.sample),
             "whole_numbers": self._embeds,
             "types": {name: str(tensor.dtype) for name, tensor in self._start.items()},
-            "method": str(self._member.method),
-            "settings": store.settings_to_json(self._member.settings),
             "outputs": "probabilities" if self._probabilities else "logits",
             "modes": self._modes,
-            "budget": self._budget._asdict(),
-            "window": self._window,
         }
 
     def _like(self) -> tuple[Any, ...]:
@@ -303,32 +219,21 @@ class OSAMD(AskTell):
             why = " ".join(str(error).split())[:200]
             raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
         settings = store.settings_from_json(content["settings"])
-        limits = budgets.Budget(**content["budget"])
         learner = cls(
             module,
             eta=settings.eta,
-            sigma=settings.sigma,
             classes=content["classes"] or None,
-            teacher=settings.teacher,
-            adaptation=settings.adaptation,
             loss=settings.loss.name,
             l2=settings.loss.l2,
             outputs=content["outputs"],
-            method=content["method"],
-            label_rate=settings.label_rate,
             device=device,
-            budget=limits.rate,
-            budget_window=limits.window,
-            max_labels=limits.max_labels,
-            floor=limits.floor,
-            expire_after=content["expire_after"],
-            window=content["window"],
             **content["modes"],
+            **cls._given(content),
         )
         if content["sample"] is not None:
             learner._embeds = content["whole_numbers"]
             kind = torch.int64 if learner._embeds else learner._dtype
-            with _quietly():
+            with quietly():
                 learner._begin(torch.zeros(1, *content["sample"], dtype=kind, device=learner._device))
         learner._resume(saved)
         return learner
@@ -361,13 +266,6 @@ class OSAMD(AskTell):
         if not bool(torch.isfinite(row).all()):
             raise InputError("`ask(x=...)`: x holds numbers that are not finite; fill or drop missing values first.")
         return row
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without recording gradients, and outside of inference mode, whose tensors cannot be used later."""
-    with torch.inference_mode(False), torch.no_grad():
-        yield
 
 
 def _kind_of(module: nn.Module) -> tuple[torch.dtype, torch.device]:

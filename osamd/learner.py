@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from osamd import budget as budgets
-from osamd import honest, source, store
+from osamd import source, store
 from osamd.asktell import AskTell
 from osamd.compiled.core import LinearCore
 from osamd.decisions import known_classes, plain
 from osamd.errors import (
     InputError,
-    lookup,
     reject,
     require_finite,
     require_numbers,
@@ -35,7 +34,7 @@ from osamd.errors import (
 from osamd.geometry import Geometry, euclidean
 from osamd.losses import Loss
 from osamd.losses import loss as named_loss
-from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep, experiments_step
+from osamd.methods import InnerLoops, Settings, TeacherStep, experiments_step
 from osamd.methods import learner as bound
 from osamd.models import linear
 from osamd.numerics import Array
@@ -94,26 +93,20 @@ class OSAMD(AskTell):
         window: int = 1000,
         seed: int = 0,
     ) -> None:
-        kind = lookup("OSAMD", "method", method, METHODS)
         self._eta = None if eta is None else require_positive("OSAMD", "eta", eta)
-        self._settings = Settings(
+        settings = Settings(
             eta=self._eta or REACH,
             sigma=sigma,
             loss=named_loss(loss, l2=l2) if isinstance(loss, str) else loss,
             geometry=geometry or euclidean(),
             teacher=teacher or experiments_step(),
             adaptation=adaptation,
-            label_rate=label_rate if label_rate is not None or kind.query != "uniform" else budget,
+            label_rate=label_rate,
         )
-        self._method = method
         self._standardise = bool(standardise)
-        self._budget = budgets.budget(budget, budget_window, max_labels, floor)
-        self._window = require_whole("OSAMD", "window", window)
         self._names: list[str] | None = None
-        book = budgets.open_book(self._budget, self._settings.sigma, kind.query, self._settings.label_rate)
-        names = known_classes(classes)
-        meter = honest.open_meter(len(names), self._window)
-        super().__init__(book, meter, names, expire_after, seed)
+        limits = budgets.budget(budget, budget_window, max_labels, floor)
+        super().__init__(method, settings, limits, known_classes(classes), expire_after, window, seed)
         if start is not None and self._standardise:
             raise InputError(
                 "`OSAMD(start=..., standardise=True)`: the weights are for features as they come, and standardised ones"
@@ -198,37 +191,22 @@ class OSAMD(AskTell):
         return {
             "kind": "linear",
             "features": self._names or width,
-            "method": self._method,
-            "settings": store.settings_to_json(self._settings) | {"eta": self._eta},
+            "eta": self._eta,
             "standardise": self._standardise,
-            "budget": self._budget._asdict(),
-            "window": self._window,
         }
 
     @classmethod
     def _revive(cls, saved: store.Saved, *like: Any) -> Self:
         content = saved.content
-        eta = content["settings"]["eta"]
-        settings = store.settings_from_json(content["settings"] | {"eta": eta or REACH})
-        limits = budgets.Budget(**content["budget"])
+        settings = store.settings_from_json(content["settings"])
         learner = cls(
             features=content["features"],
             classes=content["classes"],
-            method=content["method"],
-            eta=eta,
-            sigma=settings.sigma,
+            eta=content["eta"],
             loss=settings.loss,
             geometry=settings.geometry,
-            teacher=settings.teacher,
-            adaptation=settings.adaptation,
-            label_rate=settings.label_rate,
             standardise=content["standardise"],
-            budget=limits.rate,
-            budget_window=limits.window,
-            max_labels=limits.max_labels,
-            floor=limits.floor,
-            expire_after=content["expire_after"],
-            window=content["window"],
+            **cls._given(content),
         )
         learner._resume(saved)
         return learner
@@ -244,7 +222,7 @@ class OSAMD(AskTell):
 
         With `standardise` they are weights of standardised features.
         """
-        return self._linear().weights(teacher=METHODS[self._method].teacher_decides)
+        return self._linear().weights(teacher=self._method.teacher_decides)
 
     @property
     def teacher_weights(self) -> Array:
@@ -305,7 +283,7 @@ def one_row(x: Any, names: list[str] | None) -> Array:
             raise InputError("`ask(x=...)`: x names its features, the learner was made without names; give numbers.")
         missing = set(names) - set(given)
         if missing:
-            raise InputError(f"`ask(x=...)`: x has no {nearest_missing(names, missing)}; give every feature a number.")
+            raise InputError(f"`ask(x=...)`: x has no {first_missing(names, missing)}; give every feature a number.")
         x = [getattr(x, name) if isinstance(x, tuple) else x[name] for name in names]
     if np.ma.is_masked(x):
         raise InputError("`ask(x=...)`: x has masked values; fill them first.")
@@ -315,7 +293,7 @@ def one_row(x: Any, names: list[str] | None) -> Array:
     return np.array(row)
 
 
-def nearest_missing(names: list[str], missing: set[str]) -> str:
+def first_missing(names: list[str], missing: set[str]) -> str:
     """The first few features that are missing, in their order."""
     listed = [repr(name) for name in names if name in missing]
     return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")

@@ -59,7 +59,7 @@ def require_matplotlib() -> None:
         raise InputError("figures need matplotlib: pip install 'osamd[plot]'.") from error
 
 
-def _styled(draw: Draw) -> Draw:
+def styled(draw: Draw) -> Draw:
     """Run a drawing function in our style."""
 
     @wraps(draw)
@@ -73,7 +73,7 @@ def _styled(draw: Draw) -> Draw:
     return cast(Draw, styled)
 
 
-def _figure(width: float, height: float, panels: int = 1) -> tuple[Figure, list[Axes]]:
+def blank_figure(width: float, height: float, panels: int = 1) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -90,14 +90,14 @@ def file_names(stem: str) -> list[str]:
     return [f"{stem}.{kind}" for kind in _METADATA]
 
 
-@_styled
+@styled
 def save(figure: Figure, files: Files, stem: str) -> None:
     """Write the figure as PNG and SVG."""
     for kind, name in zip(_METADATA, file_names(stem), strict=True):
         files.write(name, partial(figure.savefig, dpi=200, metadata=_METADATA[kind]))
 
 
-@_styled
+@styled
 def accumulated_figure(
     curves: Mapping[str, Array],
     title: str,
@@ -110,7 +110,7 @@ def accumulated_figure(
     """
     from matplotlib.ticker import MaxNLocator
 
-    figure, (axes,) = _figure(4.6, 3.4)
+    figure, (axes,) = blank_figure(4.6, 3.4)
     low, high, ends = 0.0, 0.0, []
     for name, curve in curves.items():
         colour, dash, _ = STYLES[name]
@@ -144,7 +144,7 @@ def _height_to_accuracy(height: Any) -> Any:
     return 100.0 - 10.0 ** -np.asarray(height, dtype=float)
 
 
-@_styled
+@styled
 def label_curve_figure(points: Mapping[str, Sequence[tuple[Mean, Mean]]], title: str) -> Figure:
     """Figure 3: accuracy against query rate (label rate and accuracy a point), with 90 % bars.
 
@@ -154,7 +154,7 @@ def label_curve_figure(points: Mapping[str, Sequence[tuple[Mean, Mean]]], title:
     """
     from matplotlib.transforms import ScaledTranslation
 
-    figure, (axes,) = _figure(4.8, 3.8)
+    figure, (axes,) = blank_figure(4.8, 3.8)
     axes.set_xscale("log")
     axes.set_yscale("function", functions=(_errors_to_height, _height_to_accuracy))
     low, high, height = 100.0, 0.0, {}
@@ -223,13 +223,13 @@ class Panel(NamedTuple):
     fit: Fit | None = None
 
 
-@_styled
+@styled
 def theory_figure(horizons: Sequence[int], panels: Sequence[Panel], title: str) -> Figure:
     """Measured quantities and their bounds against T, log-log, a panel a quantity.
 
     A bound is dotted and light where its assumptions fail: the formula's value, which the paper does not claim.
     """
-    figure, all_axes = _figure(7.0, 3.4, len(panels))
+    figure, all_axes = blank_figure(7.0, 3.4, len(panels))
     figure.suptitle(title, fontsize=9.5)
     rounds = np.asarray(horizons, dtype=float)
     for axes, panel in zip(all_axes, panels, strict=True):

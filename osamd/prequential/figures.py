@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from osamd.evaluation.plots import STYLES, _figure, _styled
+from osamd.evaluation.plots import STYLES, blank_figure, styled
 from osamd.methods import METHODS
 from osamd.numerics import Array
-from osamd.prequential.report import curve_rounds, sliding, sliding_window
-from osamd.prequential.runs import Outcome
+from osamd.prequential.report import curve_rounds, sliding
+from osamd.prequential.runs import Outcome, last_rounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,12 +24,12 @@ WIDTH, HEIGHT = 5.2, 3.4
 # Narrow, so that the text can be read on a phone.
 
 
-@_styled
+@styled
 def accuracy_figure(outcome: Outcome) -> Figure:
     """The share of right decisions over a sliding window, every method that was played."""
     figure, axes = _begun(outcome)
     rounds = len(outcome.ledger)
-    at, window = curve_rounds(rounds), sliding_window(rounds)
+    at, window = curve_rounds(rounds), last_rounds(rounds)
     at = at[at >= min(window, rounds)]
     main = outcome.settings["method"]
     for name, run in outcome.runs.items():
@@ -49,7 +49,7 @@ def accuracy_figure(outcome: Outcome) -> Figure:
     return figure
 
 
-@_styled
+@styled
 def labels_figure(outcome: Outcome) -> Figure:
     """Labels asked for, and those that had come, against what the budget allows."""
     figure, axes = _begun(outcome)
@@ -74,7 +74,7 @@ def labels_figure(outcome: Outcome) -> Figure:
     return figure
 
 
-@_styled
+@styled
 def estimate_figure(outcome: Outcome) -> Figure:
     """The learner's own estimate of its accuracy with its interval, beside the truth over the same rounds."""
     figure, axes = _begun(outcome)
@@ -92,7 +92,7 @@ def estimate_figure(outcome: Outcome) -> Figure:
     return figure
 
 
-@_styled
+@styled
 def margin_figure(outcome: Outcome) -> Figure:
     """The teacher's margins, whose fall shows a drift before any label does: median and the middle four fifths."""
     figure, axes = _begun(outcome)
@@ -112,7 +112,7 @@ def margin_figure(outcome: Outcome) -> Figure:
 def _begun(outcome: Outcome) -> tuple[Figure, Axes]:
     from matplotlib.ticker import MaxNLocator
 
-    figure, (axes,) = _figure(WIDTH, HEIGHT)
+    figure, (axes,) = blank_figure(WIDTH, HEIGHT)
     axes.set_xlabel("round")
     axes.set_xlim(0, len(outcome.ledger))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))

@@ -45,11 +45,6 @@ def sliding(values: NDArray[Any], at: NDArray[np.int64], window: int) -> Array:
     return means
 
 
-def sliding_window(rounds: int) -> int:
-    """Rounds of a sliding mean in a figure: as many as the last ones that have an accuracy of their own."""
-    return last_rounds(rounds)
-
-
 def content(outcome: Outcome) -> dict[str, Any]:
     """The content of results.json: accuracies and rates as fractions, means over the seeds.
 
