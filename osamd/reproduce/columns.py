@@ -113,7 +113,7 @@ COLUMNS = {
             _training(epochs=20, batch=32),
             {
                 "paper": settings(1e-6, 0.15, cap=0.0025, scale=0.0012, loops=20, inner_rate=0.1),
-                "tuned": settings(3e-5, 0.1242, cap=6.6e-5, scale=3e-5, loops=20, inner_rate=0.03),
+                "tuned": settings(2.5e-5, 0.1571, cap=3.3e-5, scale=1.5e-5, loops=20, inner_rate=0.1),
             },
         ),
         Column(

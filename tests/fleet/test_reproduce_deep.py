@@ -194,7 +194,8 @@ def test_a_teacher_that_stops_takes_the_uniform_methods_of_its_seed_with_it(quic
 def test_the_tuned_settings_are_what_the_search_chose(name):
     found = json.loads((Path(__file__).parents[2] / "docs" / "search" / f"{name}.json").read_text())
     tuned = COLUMNS[name].settings["tuned"]
-    assert best_steps([Tried(**one) for one in found["step_sizes"]], found["budget"]) == (
+    tried = [Tried(**one) for one in found["step_sizes"]]
+    assert best_steps(tried, found["budget"], found["space"]["gap"]) == (
         tuned.eta,
         tuned.teacher.scale,
         tuned.adaptation.rate,
