@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
+APT := test "$$(id -u)" = 0 && apt-get install -y -qq --no-install-recommends
 
-.PHONY: run test figure3 theory bench docs clean
+.PHONY: run test peers figure3 theory bench docs clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/osamd reproduce rotating-gaussian --out results/rotating-gaussian
@@ -23,12 +24,17 @@ bench: $(VENV)/.installed-run $(BENCH)/.installed
 docs: $(VENV)/.installed-test
 	$(BIN)/mkdocs build --strict
 
-test: $(VENV)/.installed-test
+test: $(VENV)/.installed-test peers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# What tests of the service use where it can be had: a browser and a database. Without them those tests are skipped.
+peers:
+	@command -v chromium >/dev/null || $(APT) chromium >/dev/null 2>&1 || echo "no chromium: tests in a browser are skipped"
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || $(APT) postgresql >/dev/null 2>&1 || echo "no PostgreSQL: its tests are skipped"
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "osamd needs Python 3.11 or newer; set PYTHON=...")'

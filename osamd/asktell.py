@@ -27,7 +27,7 @@ import numpy as np
 from osamd import budget as budgets
 from osamd import honest, store
 from osamd.decisions import Core, Decision, plain
-from osamd.errors import InputError, lookup, reject, require_whole
+from osamd.errors import InputError, lookup, nearest, reject, require_whole
 from osamd.health import Health, health
 from osamd.methods import METHODS, Settings
 from osamd.scores import UNLABELLED
@@ -35,6 +35,10 @@ from osamd.streams.base import query_generator
 
 DRAWS = 512
 """Uniforms that are drawn at a time; the sequence is the same whatever their number."""
+
+_LIMITS = {"rate": "budget", "window": "budget_window", "max_labels": "max_labels", "floor": "floor"}
+"""What a `Budget` calls the arguments of a learner."""
+_CHANGEABLE = ("eta", "sigma", "method", "label_rate", "expire_after", *_LIMITS.values())
 
 
 class AskTell(ABC):
@@ -114,7 +118,7 @@ class AskTell(ABC):
             raise
         number = self._rounds
         self._rounds = number + 1
-        decision = Decision(number, seen, self)
+        decision = Decision(number, seen, self, u)
         self._held = decision
         if seen[1]:
             decision._sample = self._core.last()
@@ -168,7 +172,7 @@ class AskTell(ABC):
         seen = self._core.peek(sample)
         if seen[0] < 0:
             raise self._core.refusal(sample)
-        decision = Decision(-1, (seen[0], False, *seen[2:]), self)
+        decision = Decision(-1, (seen[0], False, *seen[2:]), self, math.nan)
         decision._closed = "no round"
         return decision
 
@@ -179,6 +183,10 @@ class AskTell(ABC):
     def predict_proba(self, x: Any) -> dict[Any, float]:
         """The probabilities of the classes that `ask` would give, without a round."""
         return self.peek(x).probabilities
+
+    def probabilities_of(self, score: Any) -> dict[Any, float]:
+        """The probabilities of the classes, from the score of a decision."""
+        return dict(zip(self._classes, self._core.probabilities(score), strict=True))
 
     def accuracy(self, *, window: bool = False, level: float = 0.9) -> honest.Accuracy:
         """The accuracy over all rounds, or the last ones, from the labels that were asked for alone."""
@@ -196,12 +204,37 @@ class AskTell(ABC):
         """
         store.write(path, self._saved())
 
+    def to_bytes(self) -> bytes:
+        """What `save` writes, in memory."""
+        return store.packed(self._saved())
+
     def copy(self) -> Self:
         """A learner of its own, equal to this one in everything."""
         return self._revive(self._saved(), *self._like())
 
     def __reduce__(self) -> Any:
         return type(self)._revive, (self._saved(), *self._like())
+
+    def remade(self, **changes: Any) -> Self:
+        """A learner that has learned what this one has, with other settings: any of eta, sigma, method, label_rate,
+        budget, budget_window, max_labels, floor and expire_after. The labels for its budget are counted anew.
+
+        >>> from osamd import OSAMD
+        >>> OSAMD(features=2, budget=0.1).remade(budget=0.5, method="omd-partial")
+        <OSAMD for 0, 1: 0 rounds, 0 labels asked for>
+        """
+        arrays, content = self._saved()
+        for name, value in changes.items():
+            if name not in _CHANGEABLE:
+                raise reject("remade", name, value, f"this cannot be changed. {nearest(name, _CHANGEABLE)}")
+            for part in (content["settings"], content):
+                if name in part and name != "budget":
+                    part[name] = value
+        limits = {name: changes[given] for name, given in _LIMITS.items() if given in changes}
+        if limits:  # the floor follows from the rate where it is not given
+            content["budget"] |= {"floor": None} | limits
+        del arrays["book"]
+        return self._revive(store.Saved(arrays, content), *self._like())
 
     def _like(self) -> tuple[Any, ...]:
         """What `_revive` needs beside what was saved."""
@@ -213,6 +246,7 @@ class AskTell(ABC):
         if pending:
             arrays["pending.samples"] = self._core.stacked([one._sample for one in pending])
             arrays["pending.scores"] = np.array([one._seen[7] for one in pending])
+            arrays["pending.draws"] = np.array([one.draw for one in pending])
         arrays |= {"book": self._book, "meter": self._meter, "uniforms": np.array(self._uniforms)}
         content = {
             "rounds": self._rounds,
@@ -261,7 +295,7 @@ class AskTell(ABC):
         arrays, content = saved
         if self._core is not None:
             self._core.restore(arrays)
-        self._book[:], self._meter[:] = arrays["book"], arrays["meter"]
+        self._book[:], self._meter[:] = arrays.get("book", self._book), arrays["meter"]
         self._rounds, self._told, self._expired = (int(content[name]) for name in ("rounds", "told", "expired"))
         self._generator.bit_generator.state = content["generator"]
         self._uniforms = arrays["uniforms"].tolist()
@@ -269,7 +303,8 @@ class AskTell(ABC):
             score = arrays["pending.scores"][i]
             score = float(score) if score.ndim == 0 else score
             sample = self._core.unstacked(arrays["pending.samples"], i)
-            self._pending[number] = Decision(number, (*seen, score), self, sample)
+            draw = float(arrays["pending.draws"][i]) if "pending.draws" in arrays else math.nan  # as in older files
+            self._pending[number] = Decision(number, (*seen, score), self, draw, sample)
 
     @property
     def rounds(self) -> int:
@@ -295,6 +330,21 @@ class AskTell(ABC):
     def pending(self) -> list[Decision]:
         """The queries whose labels are awaited, the oldest first."""
         return list(self._pending.values())
+
+    @property
+    def method(self) -> str:
+        """The name of the method, one of `osamd.methods`."""
+        return self._method.name
+
+    @property
+    def limits(self) -> budgets.Budget:
+        """The budget it keeps."""
+        return self._limits
+
+    @property
+    def expire_after(self) -> int | None:
+        """For how many rounds a label is awaited; for ever where it is None."""
+        return self._expire_after
 
     @property
     def classes(self) -> list[Any]:

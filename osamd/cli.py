@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from osamd.service.commands import COMMANDS
 from osamd.terminal import files, progress, stages
 
 app = typer.Typer(
@@ -313,6 +314,14 @@ def bench(
         bool, typer.Option("--fleets", help="Fleets of networks against plain eager loops instead (the extra deep).")
     ] = False,
     device: Annotated[str, typer.Option(help="With --fleets: cpu, cuda or cuda:N.")] = "cpu",
+    service: Annotated[
+        bool, typer.Option("--service", help="The service under load, kills and hostile requests instead.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, help="With --service: of load in batches; half of it singly.")
+    ] = 60.0,
+    kills: Annotated[int, typer.Option(min=0, help="With --service: times it is killed under load.")] = 50,
+    hostile: Annotated[int, typer.Option(min=0, help="With --service: requests that nobody should send.")] = 10_000,
     out: Annotated[
         Path, typer.Option(parser=_folder, metavar="FOLDER", help="Folder for bench.json and the figure.")
     ] = Path("results/bench"),
@@ -331,12 +340,22 @@ def bench(
         with files(out, "fleets.json") as deliver:
             deliver(fleet_bench.report(device))
         return
+    if service:
+        from osamd.bench import service as service_bench
+
+        with files(out, "service.json") as deliver:
+            deliver(service_bench.report(seconds, kills, hostile))
+        return
     from osamd.bench import report, run
 
     with files(out, "bench.json", "benchmark") as deliver:
         with progress("bench", run.number_of_runs(repeats)) as step:
             content = run.bench(python, repeats, progress=step)
         deliver(report.report(content))
+
+
+for _command in COMMANDS:
+    app.command()(_command)
 
 
 def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None) -> None:

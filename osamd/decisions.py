@@ -66,11 +66,13 @@ class Core(Protocol):
 class Decision:
     """What the learner says of one x, before any label."""
 
-    __slots__ = ("_closed", "_learner", "_sample", "_seen", "id")
+    __slots__ = ("_closed", "_learner", "_sample", "_seen", "draw", "id")
 
-    def __init__(self, number: int, seen: Any, learner: Any, sample: Any = None) -> None:
+    def __init__(self, number: int, seen: Any, learner: Any, draw: float, sample: Any = None) -> None:
         self.id = number
         """How many decisions the learner had made before; -1 for a peek."""
+        self.draw = draw
+        """The uniform that decided on the query: asked where it is below `probability`; nan for a peek."""
         self._seen = seen
         self._learner = learner
         self._sample = sample
@@ -115,8 +117,8 @@ class Decision:
     @property
     def probabilities(self) -> dict[Any, float]:
         """Of each class, from the score; a guide, and calibrated only where the loss is a likelihood."""
-        shares = self._learner._core.probabilities(self._seen[7])
-        return dict(zip(self._learner._classes, shares, strict=True))
+        told: dict[Any, float] = self._learner.probabilities_of(self._seen[7])
+        return told
 
     @property
     def open(self) -> bool:

@@ -114,9 +114,17 @@ class OSAMD(AskTell):
 
         Of the module only the make is used; its parameters are those of the file.
         """
-        saved = store.read(path)
+        return cls._network_only(store.read(path), str(path), module, device)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, module: nn.Module, *, device: torch.device | str | None = None) -> Self:
+        """The learner whose `to_bytes` gave this, around a module like its own."""
+        return cls._network_only(store.unpacked(data, "bytes"), "bytes", module, device)
+
+    @classmethod
+    def _network_only(cls, saved: store.Saved, name: str, module: nn.Module, device: Any) -> Self:
         if saved.content.get("kind") != "network":
-            raise InputError(f"`load({str(path)!r})`: it holds a linear learner; use osamd.OSAMD.load(path).")
+            raise InputError(f"`load({name!r})`: it holds a linear learner; use osamd.OSAMD.load(path).")
         return cls._revive(saved, module, device)
 
     def tell(self, decision: Any, y: Any = None) -> None:

@@ -179,11 +179,17 @@ class OSAMD(AskTell):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The learner that was saved there, to go on bit for bit."""
-        saved = store.read(path)
+        return cls._linear_only(store.read(path), str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The learner whose `to_bytes` gave this."""
+        return cls._linear_only(store.unpacked(data, "bytes"), "bytes")
+
+    @classmethod
+    def _linear_only(cls, saved: store.Saved, name: str) -> Self:
         if saved.content.get("kind") != "linear":
-            raise InputError(
-                f"`OSAMD.load({str(path)!r})`: it holds a network; use osamd.deep.OSAMD.load(path, module)."
-            )
+            raise InputError(f"`OSAMD.load({name!r})`: it holds a network; use osamd.deep.OSAMD.load(path, module).")
         return cls._revive(saved)
 
     def _described(self) -> dict[str, Any]:

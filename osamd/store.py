@@ -34,15 +34,20 @@ class Saved(NamedTuple):
     content: dict[str, Any]
 
 
-def write(path: str | Path, saved: Saved) -> None:
-    """Put the file into its place, whole or not at all."""
+def packed(saved: Saved) -> bytes:
+    """What is written, in memory."""
     from safetensors.numpy import save
 
-    place = Path(os.path.realpath(path))  # a link stays one
     text = json.dumps({"version": VERSION, **saved.content}, allow_nan=False)
     # safetensors writes arrays as they lie in memory, whatever their order.
     arrays = {name: np.require(array, requirements="C") for name, array in saved.arrays.items()}
-    data = save(arrays, {"osamd": text, "digest": _digest(arrays, text)})
+    return save(arrays, {"osamd": text, "digest": _digest(arrays, text)})
+
+
+def write(path: str | Path, saved: Saved) -> None:
+    """Put the file into its place, whole or not at all."""
+    place = Path(os.path.realpath(path))  # a link stays one
+    data = packed(saved)
     partial = place.with_name(f".{uuid.uuid4().hex}.partial")
     try:
         try:
@@ -65,22 +70,32 @@ def write(path: str | Path, saved: Saved) -> None:
 
 def read(path: str | Path) -> Saved:
     """What `write` wrote; one sentence for a file that is missing, damaged, or of another version."""
-    from safetensors import SafetensorError, safe_open
-
     if Path(path).is_dir():
         raise InputError(f"`load({str(path)!r})`: it is a folder; give a file that `save` wrote.")
     try:
-        with safe_open(path, framework="np") as file:
-            header = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dictionary
+        data = Path(path).read_bytes()
     except FileNotFoundError as error:
         raise InputError(f"`load({str(path)!r})`: there is no such file.") from error
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError) as error:
+        raise InputError(f"`load({str(path)!r})`: the file cannot be read ({error}).") from error
+    return unpacked(data, str(path))
+
+
+def unpacked(data: bytes, name: str) -> Saved:
+    """What `packed` gave; `name` is what a refusal calls it."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(data)
+        # The format: the length of a header in eight bytes, the header, the arrays.
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise InputError(
-            f"`load({str(path)!r})`: the file is damaged or was not saved by osamd ({error}); use an earlier copy."
+            f"`load({name!r})`: the file is damaged or was not saved by osamd ({error}); use an earlier copy."
         ) from error
     if "osamd" not in header:
-        raise InputError(f"`load({str(path)!r})`: the file was not saved by osamd; give one that `save` wrote.")
+        raise InputError(f"`load({name!r})`: the file was not saved by osamd; give one that `save` wrote.")
     try:
         content = json.loads(header["osamd"])
         version = content["version"]
@@ -88,12 +103,12 @@ def read(path: str | Path) -> Saved:
         content, version = {}, VERSION
     if version != VERSION:
         raise InputError(
-            f"`load({str(path)!r})`: the file is of version {version}, and this osamd reads version {VERSION};"
+            f"`load({name!r})`: the file is of version {version}, and this osamd reads version {VERSION};"
             " load it with the osamd that wrote it, or install that version."
         )
     if header.get("digest") != _digest(arrays, header["osamd"]):
         raise InputError(
-            f"`load({str(path)!r})`: the file is damaged: its digest is not that of its content; use an earlier copy."
+            f"`load({name!r})`: the file is damaged: its digest is not that of its content; use an earlier copy."
         )
     return Saved(arrays, content)
 

@@ -31,6 +31,7 @@ NOT_FOR_USERS = {
     "osamd.fleet",
     "osamd.numerics",
     "osamd.reproduce",
+    "osamd.service",
     "osamd.source",
     "osamd.store",
     "osamd.terminal",
@@ -123,7 +124,7 @@ def test_every_module_has_its_page_in_the_reference_or_is_known_not_to_be_for_us
     shown = {page.stem for page in (site / "reference").glob("osamd*.html")}
     assert not shown & NOT_FOR_USERS
     whole = {name for name in shown if hasattr(imported(name), "__path__")} - {"osamd"}
-    inside = tuple(f"{package}." for package in whole | {"osamd.bench", "osamd.fleet", "osamd.reproduce"})
+    inside = tuple(f"{package}." for package in whole | {"osamd.bench", "osamd.fleet", "osamd.reproduce", "osamd.service"})
     for found in pkgutil.walk_packages(osamd.__path__, "osamd."):
         assert found.name in shown | NOT_FOR_USERS or found.name.startswith(inside), found.name
 

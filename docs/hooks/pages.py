@@ -22,6 +22,7 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.health",
         "osamd.prequential",
         "osamd.tables",
+        "osamd.client",
     ],
     "Other libraries": ["osamd.adapters.sklearn", "osamd.adapters.river", "osamd.adapters.skactiveml"],
     "The round and its parts": [

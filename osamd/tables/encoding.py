@@ -122,14 +122,20 @@ class Encoder:
             code = codes.get(MISSING_CATEGORY, -1) if code == -2 else code
             if code >= 0:
                 row[self._starts[name] + code] = 1.0
-        means = self._sums / np.maximum(self._counts, 1.0)
-        for column, where, mean in zip(self._plain, self._where.tolist(), means.tolist(), strict=True):
+        means = self.means
+        for column, where in zip(self._plain, self._where.tolist(), strict=True):
             try:
                 value = (truths if column.kind == "boolean" else numbers)([sample[column.name]])[0]
             except NotThis as wrong:
                 raise InputError(f"`row(...)`: {column.name!r} is {wrong.value!r}; give a number, or None.") from None
-            row[where] = mean if np.isnan(value) else value
+            row[where] = means[column.name] if np.isnan(value) else value
         return row
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Of the columns of numbers, so far."""
+        means = self._sums / np.maximum(self._counts, 1.0)
+        return dict(zip((column.name for column in self._plain), means.tolist(), strict=True))
 
     def _mark(self, column: Column, cells: Sequence[Any], x: Array) -> None:
         """A 1 for every category that has a feature."""

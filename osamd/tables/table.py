@@ -18,6 +18,9 @@ from osamd.tables.values import as_option, label_of, numbers
 FIRST_ROWS = 1000
 """Rows that decide what the columns are, or the warm-up where that is longer."""
 
+MOST_ROWS = 1_000_000
+"""Of a table that is all source."""
+
 MOST_CLASSES = 100
 """That are found by themselves; a column of more values is taken for a number to predict."""
 
@@ -56,6 +59,11 @@ class Rows:
     def columns(self) -> list[Column]:
         """Every column beside the label, and what was made of it."""
         return self._encoder.columns
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Of the columns of numbers, over the rows read so far: what stands in for a missing one."""
+        return self._encoder.means
 
     def blocks(self) -> Iterator[tuple[Array, Labels]]:
         """The rows after the warm-up, as blocks x (n x features) and y (n); once."""
@@ -120,7 +128,7 @@ def rows(
     table: Any,
     label: str,
     *,
-    warmup: int = FIRST_ROWS,
+    warmup: int | None = FIRST_ROWS,
     classes: Sequence[object] | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
@@ -128,12 +136,13 @@ def rows(
 ) -> Rows:
     """Open a table: a path (.csv, .jsonl or .parquet), "-" for standard input, or a pandas, polars or pyarrow table.
 
-    The first `warmup` rows are the labelled source. The first 1000 rows (or the warm-up, where it is longer) decide
-    what a column is: numeric if every value parses as a number, boolean if all are true or false, categorical else;
-    `categorical` names columns of codes that only look like numbers. A categorical column becomes one feature for each
-    of its categories among those rows, at most 100; another category later gives zeros. Missing values (empty, ?, NA,
-    N/A, NaN, null, None; capitals do not matter) are the column's mean so far, and a category of their own. Dates and
-    times are left out. The classes are the labels of the warm-up rows, sorted, unless they are given.
+    The first `warmup` rows are the labelled source; None takes all, at most a million. The first 1000 rows (or the
+    warm-up, where it is longer) decide what a column is: numeric if every value parses as a number, boolean if all are
+    true or false, categorical else; `categorical` names columns of codes that only look like numbers. A categorical
+    column becomes one feature for each of its categories among those rows, at most 100; another category later gives
+    zeros. Missing values (empty, ?, NA, N/A, NaN, null, None; capitals do not matter) are the column's mean so far, and
+    a category of their own. Dates and times are left out. The classes are the labels of the warm-up rows, sorted,
+    unless they are given.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -143,8 +152,10 @@ def rows(
     ...     table.features, table.classes, [x.tolist() for x, y in table.blocks()]
     (['colour=blue', 'colour=red', 'size'], ['a', 'b'], [[[0.0, 1.0, 3.0]]])
     """
-    warmup, label = require_whole("rows", "warmup", warmup, 0), str(label)
-    source = open_source(table, max(warmup + 1, FIRST_ROWS), format)
+    label = str(label)
+    if warmup is not None:
+        warmup = require_whole("rows", "warmup", warmup, 0)
+    source = open_source(table, MOST_ROWS if warmup is None else max(warmup + 1, FIRST_ROWS), format)
     try:
         return _opened(source, label, warmup, classes, _listed_names(drop), _listed_names(categorical))
     except BaseException:
@@ -155,7 +166,7 @@ def rows(
 def _opened(
     source: Source,
     label: str,
-    warmup: int,
+    warmup: int | None,
     classes: Sequence[object] | None,
     drop: Sequence[str],
     categorical: Sequence[str],
@@ -164,7 +175,9 @@ def _opened(
     first = next(source.blocks, None)
     if first is None or not first.rows:
         raise InputError(f"{source.name} has a header and no rows; give a table with rows.")
-    if first.rows <= warmup:
+    if warmup is None:
+        warmup = first.rows
+    elif first.rows <= warmup:
         raise InputError(
             f"{source.name} has {first.rows} rows, and the warm-up takes {warmup}; give a smaller one by"
             f" --warmup {first.rows // 2}."

@@ -1,0 +1,143 @@
+"""Who may do what: tokens for programs, a login for people.
+
+A token is shown once, when it is made; the database holds its SHA-256 digest. Without any token the service is open,
+and then it serves this machine alone (`server` refuses to bind elsewhere). Programs send `Authorization: Bearer`;
+people log in with a token and get a cookie that scripts cannot read and other sites cannot send.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+import time
+from typing import NamedTuple
+
+import sqlalchemy as sql
+
+from osamd.errors import InputError, nearest
+from osamd.service.log import Log, sessions, tokens
+
+ROLES = ("client", "annotator")
+COOKIE = "osamd_session"
+SESSION_SECONDS = 12 * 3600.0
+_SEEN_FOR = 2.0
+"""Seconds for which the tokens of the database are remembered: a token that is revoked still works so long."""
+
+
+class Person(NamedTuple):
+    """Who sends a request: the name of the token, and what it may do."""
+
+    name: str
+    roles: frozenset[str]
+
+
+LOCAL = Person("local", frozenset(ROLES))
+"""Everybody, where there are no tokens."""
+
+
+def make_token(log: Log, name: str, role: str) -> str:
+    """A new token; its digest goes into the database, itself nowhere."""
+    if role not in ROLES:
+        raise InputError(f"`--role {role}`: no such role. {nearest(role, ROLES)}")
+    if not re.fullmatch(r"[A-Za-z0-9._@-]{1,64}", name):
+        raise InputError(f"`--name {name[:80]!r}`: give letters, digits, and any of . _ @ -, at most 64.")
+    token = f"osamd_{secrets.token_urlsafe(32)}"
+    with log.writing() as connection:
+        if connection.execute(sql.select(tokens.c.name).where(tokens.c.name == name)).first():
+            raise InputError(f"`--name {name}`: there is a token of this name; revoke it first, or give another name.")
+        connection.execute(sql.insert(tokens), {"name": name, "role": role, "digest": digest(token)})
+    return token
+
+
+def revoke_token(log: Log, name: str) -> None:
+    """Forget a token, and the logins with it."""
+    with log.writing() as connection:
+        gone = connection.execute(sql.delete(tokens).where(tokens.c.name == name)).rowcount
+        connection.execute(sql.delete(sessions).where(sessions.c.name == name))
+    if not gone:
+        raise InputError(f"`--revoke {name}`: there is no such token; `osamd token STATE` lists them.")
+
+
+def token_names(log: Log) -> list[tuple[str, str]]:
+    """The names and roles of all tokens."""
+    with log.reading() as connection:
+        found = connection.execute(sql.select(tokens.c.name, tokens.c.role).order_by(tokens.c.name))
+        return [(row.name, row.role) for row in found]
+
+
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class Doorkeeper:
+    """Knows the tokens and logins of a database."""
+
+    def __init__(self, log: Log, may_open: bool = True) -> None:
+        self._log, self._may_open = log, may_open
+        self._lock = threading.Lock()
+        self._read_at = -1e9
+        self._tokens: list[tuple[str, str, str]] = []
+
+    @property
+    def open(self) -> bool:
+        """Whether no token is needed, since there are none, and only this machine can reach the service."""
+        return self._may_open and not self._known()
+
+    @property
+    def stale(self) -> bool:
+        """Whether the next question reads the database."""
+        return time.monotonic() - self._read_at > _SEEN_FOR
+
+    def refresh(self) -> None:
+        """Read the tokens again, where it is time."""
+        self._known()
+
+    def knows(self, person: Person) -> bool:
+        """Whether this person's token is still there."""
+        if person == LOCAL:
+            return self.open
+        return any(name == person.name and role in person.roles for name, role, _ in self._known())
+
+    def by_token(self, token: str) -> Person | None:
+        """Who has this token. All are compared, each in constant time."""
+        given, found = digest(token), None
+        for name, role, known in self._known():
+            if hmac.compare_digest(given, known):
+                found = Person(name, frozenset({role}))
+        return found
+
+    def log_in(self, token: str) -> tuple[Person, str] | None:
+        """The person, and the secret for the cookie."""
+        person = self.by_token(token)
+        if person is None:
+            return None
+        secret, now = secrets.token_urlsafe(32), time.time()
+        with self._log.writing() as connection:
+            connection.execute(sql.delete(sessions).where(sessions.c.until < now))
+            row = {"digest": digest(secret), "name": person.name, "until": now + SESSION_SECONDS}
+            connection.execute(sql.insert(sessions), row)
+        return person, secret
+
+    def by_cookie(self, secret: str) -> Person | None:
+        """Who has logged in with this cookie; by its digest, whose comparison tells nothing of the secret."""
+        chosen = sql.select(sessions.c.name).where(sessions.c.digest == digest(secret), sessions.c.until > time.time())
+        with self._log.reading() as connection:
+            name = connection.execute(chosen).scalar()
+        roles = {known: role for known, role, _ in self._known()}
+        return Person(name, frozenset({roles[name]})) if name in roles else None
+
+    def log_out(self, secret: str) -> None:
+        with self._log.writing() as connection:
+            connection.execute(sql.delete(sessions).where(sessions.c.digest == digest(secret)))
+
+    def _known(self) -> list[tuple[str, str, str]]:
+        with self._lock:
+            if self.stale:
+                with self._log.reading() as connection:
+                    found = connection.execute(sql.select(tokens.c.name, tokens.c.role, tokens.c.digest))
+                    self._tokens = [(row.name, row.role, row.digest) for row in found]
+                self._read_at = time.monotonic()
+            return self._tokens

@@ -1,0 +1,255 @@
+"""The commands of the service: init, serve, token, replay, demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Folder = Annotated[Path, typer.Argument(metavar="STATE", help="The folder of the service.")]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="OSAMD_DATABASE",
+        help="postgresql://USER:PASSWORD@HOST/NAME; SQLite in STATE by default. OSAMD_DATABASE keeps it out of sight.",
+    ),
+]
+Share = Annotated[str | None, typer.Option(metavar="SHARE", help="Ask for at most this share of the labels, as in 5%.")]
+MaxLabels = Annotated[int | None, typer.Option(min=1, help="Ask for at most so many labels.")]
+Window = Annotated[int | None, typer.Option(min=1, help="Keep --budget in any so many rounds on end, too.")]
+Listed = list[str] | None
+
+
+def init(
+    state: Folder,
+    source: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="A labelled .csv, .jsonl or .parquet file to start from.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of TABLE that holds the class.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Or: a learner that `save` wrote, linear, or with --module.")
+    ] = None,
+    module: Annotated[
+        str | None,
+        typer.Option(metavar="PACKAGE:FUNCTION", help="Or: a function of yours that returns a torch module."),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What samples and classes are, in JSON; needed for a module."),
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option(metavar="1,28,28", help="With --module: the shape of one sample; flat by default.")
+    ] = None,
+    budget: Share = None,
+    budget_window: Window = None,
+    max_labels: MaxLabels = None,
+    classes: Annotated[Listed, typer.Option(help="With --source: all classes, those of TABLE by default.")] = None,
+    drop: Annotated[Listed, typer.Option(help="With --source: columns to leave out.")] = None,
+    categorical: Annotated[Listed, typer.Option(help="With --source: columns whose numbers are codes.")] = None,
+    method: Annotated[str | None, typer.Option(metavar="NAME", help="A method, osamd by default.")] = None,
+    eta: Annotated[float | None, typer.Option(help="The student's step.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Larger asks for more; where steering starts.")] = None,
+    expire_after: Annotated[
+        int | None, typer.Option(min=1, help="Give up on labels that were asked for more than so many rounds ago.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What the pages call the task.")] = None,
+) -> None:
+    """Make the folder of a service: from a labelled table, a saved learner, or a torch module with a schema.
+
+    With --source, samples are sent as records of the table's columns; numbers are standardised, categories become
+    features, and a linear model is fitted to all rows (at most a million). A module is imported from the current folder
+    or an installed package; what it learns is kept, not itself.
+
+    Example: osamd init shop --source orders.csv --label fraud --budget 5%
+    """
+    _require_service()
+    from osamd.service import making
+
+    given = _given(budget, budget_window, max_labels, method=method, eta=eta, sigma=sigma)
+    made = making.make(
+        state,
+        source=source,
+        label=label,
+        model=model,
+        module=module,
+        schema=schema,
+        shape=shape,
+        columns={"classes": _listed(classes), "drop": _listed(drop) or (), "categorical": _listed(categorical) or ()},
+        settings=given,
+        expire_after=expire_after,
+        title=title,
+    )
+    told = made.schema
+    columns = "an image" if told.columns is None else ", ".join(f"{one.name} ({one.kind})" for one in told.columns[:20])
+    more = f" and {len(told.columns) - 20} more" if told.columns is not None and len(told.columns) > 20 else ""
+    print(f"Made {state}: {told.features} features, classes {', '.join(str(one.name) for one in told.classes)}.")
+    print(f"A sample is: {columns}{more}.")
+    if told.ignored:
+        print(f"Left out: {', '.join(told.ignored)}.")
+    print(f"Start it by: osamd serve --dir {state}")
+
+
+def serve(
+    state: Annotated[Path, typer.Option("--dir", metavar="STATE", help="The folder of the service.")] = Path(
+        "osamd-state"
+    ),
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Make STATE from this saved learner where there is none.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen. Other than this machine needs tokens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
+    database: Database = None,
+    secure_cookie: Annotated[
+        bool, typer.Option("--secure-cookie", help="Logins by https alone: say so behind a proxy that speaks it.")
+    ] = False,
+) -> None:
+    """Serve decisions, queries, and the pages for those who label, until Ctrl-C.
+
+    Every sample and label is on disk before its answer leaves. Started again, it goes on where it was.
+
+    Example: osamd serve --dir shop --port 8000
+    """
+    _require_service()
+    from osamd.service import server
+
+    server.serve(
+        server.state_of(state, model),
+        host=host,
+        port=port,
+        database=database,
+        secure_cookie=secure_cookie,
+        ready=lambda url: print(f"osamd serves {state} at {url} (label: {url}/label); Ctrl-C ends it.", flush=True),
+    )
+
+
+def token(
+    state: Folder,
+    name: Annotated[str | None, typer.Option(help="Whose token it is; labels are signed by it.")] = None,
+    role: Annotated[
+        str, typer.Option(metavar="client|annotator", help="Sends samples, or answers queries.")
+    ] = "client",
+    revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Make this token worthless.")] = None,
+    database: Database = None,
+) -> None:
+    """Make a token, revoke one, or list their names. A token is shown once.
+
+    As soon as there is one, the service answers nobody without.
+
+    Example: osamd token shop --name anna --role annotator
+    """
+    _require_service()
+    from osamd.errors import InputError
+    from osamd.service import auth, server
+    from osamd.service.log import StorageError
+    from osamd.service.state import open_state
+
+    opened = open_state(state)
+    log = server.open_log(opened, database)
+    try:
+        log.make_tables()
+        if revoke is not None:
+            auth.revoke_token(log, revoke)
+            print(f"Revoked {revoke}.")
+        elif name is not None:
+            print(auth.make_token(log, name, role))
+        else:
+            for known, its_role in auth.token_names(log):
+                print(f"{known}  {its_role}")
+    except StorageError as error:
+        raise InputError(f"the database {log.name} cannot be used ({error}); try again.") from error
+    finally:
+        log.close()
+
+
+def replay(
+    state: Folder,
+    sigma: Annotated[float | None, typer.Option(help="Larger asks for more; with a budget, where it starts.")] = None,
+    budget: Share = None,
+    budget_window: Window = None,
+    max_labels: MaxLabels = None,
+    method: Annotated[str | None, typer.Option(metavar="NAME", help="Another method.")] = None,
+    eta: Annotated[float | None, typer.Option(help="The student's step.")] = None,
+    database: Database = None,
+) -> None:
+    """What would have been: play the recorded stream under other settings.
+
+    Labels come when they came; a query that was not asked then has none. The accuracy is estimated from the recorded
+    labels for both, so that it is honest for both.
+
+    Example: osamd replay shop --budget 2%
+    """
+    _require_service()
+    from osamd.service.replay import show_replay
+
+    show_replay(state, database, _given(budget, budget_window, max_labels, method=method, eta=eta, sigma=sigma))
+
+
+def demo(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the dashboard.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of the stream.")] = 0,
+) -> None:
+    """See it live: a drifting stream of small images, and a simulated person who answers the queries.
+
+    The dashboard moves at once; on the page Label there is time to answer before the simulated person does. All is
+    kept in a temporary folder, and gone with Ctrl-C.
+    """
+    _require_service()
+    import tempfile
+    import webbrowser
+
+    from osamd.service import server
+    from osamd.service.demo import Feeder, demo_state
+
+    feeders = []
+
+    def begin(url: str) -> None:
+        print(f"The demo is at {url}/dashboard, and {url}/label; Ctrl-C ends it.", flush=True)
+        feeders.append(Feeder(url, seed))
+        feeders[0].start()
+        if not no_browser:
+            webbrowser.open(f"{url}/dashboard")
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            server.serve(demo_state(Path(folder) / "demo", seed), port=port, ready=begin)
+        finally:
+            for feeder in feeders:
+                feeder.stop()
+
+
+def _require_service() -> None:
+    from importlib.util import find_spec
+
+    from osamd.errors import InputError
+
+    needed = ("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client", "httpx")
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        raise InputError(f"the service needs {missing[0]}: pip install 'osamd[service]'.")
+
+
+def _given(budget: str | None, budget_window: int | None, max_labels: int | None, **others: Any) -> dict[str, Any]:
+    """The settings of a learner that were given."""
+    from osamd.prequential.runs import share
+
+    settings = {
+        "budget": None if budget is None else share(budget),
+        "budget_window": budget_window,
+        "max_labels": max_labels,
+        **others,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _listed(given: Listed) -> list[str] | None:
+    from osamd.prequential.command import names
+
+    return None if given is None else names(given)
+
+
+COMMANDS: tuple[Any, ...] = (init, serve, token, replay, demo)

@@ -1,0 +1,83 @@
+"""Figures for Prometheus: how it stands, and how long requests take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from osamd.service.engine import Engine, Refusal
+
+_COUNTERS = {
+    "rounds": "Samples decided on.",
+    "asked": "Labels asked for.",
+    "told": "Labels told.",
+    "expired": "Labels given up.",
+}
+_GAUGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
+    "pending_queries": ("Queries that wait for a label.", lambda status: status["pending"]),
+    "accuracy": ("Estimated accuracy over all rounds.", lambda status: status["accuracy"]["value"]),
+    "accuracy_low": ("Lower end of its interval.", lambda status: status["accuracy"]["low"]),
+    "accuracy_high": ("Upper end of its interval.", lambda status: status["accuracy"]["high"]),
+    "recent_accuracy": ("Estimated accuracy over the last rounds.", lambda status: status["recent"]["value"]),
+    "recent_disagreement": ("Share of decisions unlike the pseudolabel.", lambda s: s["health"]["disagreement"]),
+    "recent_margin": ("Mean margin over the last rounds.", lambda status: status["health"]["margin"]),
+    "budget_rate": ("Largest share of labels.", lambda status: status["budget"]["rate"]),
+    "collapsed": ("1 while the alarm for self-training gone wrong is raised.", lambda s: int(s["health"]["collapsed"])),
+}
+
+
+class Metrics:
+    """The figures of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._seconds = Histogram(
+            "osamd_request_seconds",
+            "Time to answer.",
+            ["route", "status"],
+            registry=self._registry,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0),
+        )
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Any]:
+        """What Prometheus' library asks for."""
+        try:
+            status = self._engine.status()
+        except Refusal:
+            return
+        for name, told in _COUNTERS.items():
+            yield CounterMetricFamily(f"osamd_{name}", told, value=status[name])
+        for name, (told, read) in _GAUGES.items():
+            value = read(status)
+            if value is not None:
+                yield GaugeMetricFamily(f"osamd_{name}", told, value=value)
+
+    def timed(self, app: ASGIApp) -> ASGIApp:
+        """The app, with the time of its answers taken, by route: what paths people try is not kept."""
+
+        async def timed(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            start = time.perf_counter()
+
+            async def seen(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    route = getattr(scope.get("route"), "path", "other")
+                    labels = (route, str(message["status"]))
+                    self._seconds.labels(*labels).observe(time.perf_counter() - start)
+                await send(message)
+
+            await app(scope, receive, seen)
+
+        return timed

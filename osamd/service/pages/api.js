@@ -1,0 +1,102 @@
+// The service, as the pages speak to it: calls with JSON, and the live events.
+
+import { kept } from "./dom.js";
+
+const TIMEOUT = 20_000; // ms; a claim or a label takes milliseconds
+const POLL_SHOWN = 3_000; // ms between looks at the status while no events come
+const POLL_HIDDEN = 15_000;
+const REOPEN = [1_000, 2_000, 5_000, 10_000]; // ms before the events are asked for again
+const SILENCE = 40_000; // ms; the service says how it stands every 15 s at least
+
+/** A call that did not succeed. `passing`: trying again may help. `code`: the stable code of the service. */
+export class Refused extends Error {
+  constructor(message, { status = 0, code = "", passing = false } = {}) {
+    super(message.charAt(0).toUpperCase() + message.slice(1));
+    Object.assign(this, { status, code, passing });
+  }
+}
+
+/** The answer to one call; without a valid login the page goes to /login and comes back. */
+export async function call(method, path, body = undefined, { keepalive = false } = {}) {
+  const request = { method, keepalive, headers: { Accept: "application/json" }, signal: AbortSignal.timeout(TIMEOUT) };
+  if (body !== undefined) {
+    request.headers["Content-Type"] = "application/json";
+    request.body = JSON.stringify(body);
+  }
+  let response;
+  let answer;
+  try {
+    response = await fetch(path, request);
+    answer = await response.json();
+  } catch (reason) {
+    if (response?.ok === false) answer = null; // an error without JSON, of a proxy perhaps
+    else throw new Refused("The service cannot be reached.", { passing: true, cause: reason });
+  }
+  if (response.ok) return answer;
+  const { code = "", message = `The service answered ${response.status}.` } = answer?.error ?? {};
+  if (response.status === 401 && path !== "/login") {
+    kept.set("localStorage", "osamd-signed-in", null);
+    location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+  }
+  const passing = response.status >= 500 || [401, 408, 429].includes(response.status);
+  throw new Refused(message, { status: response.status, code, passing });
+}
+
+/**
+ * Calls handlers[kind](document) on every event of the service, and handlers.connection("live" | "polling" | "lost").
+ *
+ * Where no events come (they are cut, or the page is hidden), the status is looked at every few seconds. Hidden pages hold
+ * no open connection, since a browser allows six to one address in all.
+ */
+export function listen(handlers) {
+  let source = null;
+  let refusals = 0;
+  let timer = 0;
+
+  const lookIn = (milliseconds) => {
+    clearTimeout(timer);
+    timer = setTimeout(look, milliseconds);
+  };
+  const close = () => {
+    source?.close();
+    source = null;
+  };
+  const open = () => {
+    close();
+    const opened = (source = new EventSource("/v1/events"));
+    lookIn(POLL_SHOWN); // should it never open
+    for (const [kind, handle] of Object.entries(handlers)) {
+      if (kind === "connection") continue;
+      opened.addEventListener(kind, (event) => {
+        lookIn(SILENCE);
+        refusals = 0;
+        handlers.connection("live");
+        handle(JSON.parse(event.data));
+      });
+    }
+    opened.onerror = () => {
+      if (opened !== source) return;
+      const refused = opened.readyState === EventSource.CLOSED; // the browser then does not try again by itself
+      if (refused) close();
+      lookIn(refused ? REOPEN[Math.min(refusals++, REOPEN.length - 1)] : REOPEN[0]);
+    };
+  };
+  const look = async () => {
+    if (source?.readyState === EventSource.OPEN) close(); // it has been silent for too long
+    try {
+      handlers.status(await call("GET", "/v1/status"));
+      handlers.connection("polling");
+    } catch {
+      handlers.connection("lost");
+    }
+    if (document.hidden) lookIn(POLL_HIDDEN);
+    else if (source === null) open();
+    else if (source.readyState !== EventSource.OPEN) lookIn(POLL_SHOWN);
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) return source === null ? open() : undefined;
+    close();
+    return lookIn(POLL_HIDDEN);
+  });
+  open();
+}

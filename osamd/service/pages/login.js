@@ -1,0 +1,43 @@
+// Signing in with a token; then on to where the person was going.
+
+import { call } from "./api.js";
+import { byId, kept } from "./dom.js";
+
+const form = byId("login");
+const token = byId("token");
+const error = byId("error");
+const button = byId("sign-in");
+
+/** The address to go on to: a path of this very service, or the dashboard. */
+function destination() {
+  const next = new URLSearchParams(location.search).get("next") ?? "";
+  if (!/^\/(?![/\\])/.test(next)) return "/dashboard";
+  const url = new URL(next, location.origin);
+  const here = url.origin === location.origin && !url.pathname.startsWith("//");
+  return here ? url.href : "/dashboard";
+}
+
+function complain(text) {
+  error.textContent = text;
+  token.setAttribute("aria-invalid", text ? "true" : "false");
+  if (text) token.focus();
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (!token.value.trim()) {
+    complain("Type or paste your token.");
+    return;
+  }
+  button.disabled = true;
+  complain("");
+  try {
+    await call("POST", "/login", { token: token.value.trim() });
+    kept.set("localStorage", "osamd-signed-in", "yes");
+    location.replace(destination());
+  } catch (refused) {
+    button.disabled = false;
+    complain(refused.status === 401 ? "This token is not known. Check that it was copied as a whole." : refused.message);
+    token.select();
+  }
+});

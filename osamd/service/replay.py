@@ -1,0 +1,171 @@
+"""What would have been: the recorded stream once more, under other settings.
+
+The samples come in the order of the log, each label when it came then, and each expiry. A query that was not asked then
+has no label in the log: it expires at once. The accuracy of the other decisions is estimated from the labels of the log with the
+probabilities with which those were asked for; those were drawn before, so the estimate is as honest as that of the
+service itself (`osamd.honest`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+
+from osamd import honest
+from osamd.asktell import AskTell
+from osamd.errors import InputError, lookup
+from osamd.methods import METHODS
+from osamd.reproduce.results import Table
+from osamd.service.log import Event, Log, StorageError, about, events
+from osamd.service.state import State
+
+WINDOW = 1000
+
+
+@dataclass
+class Played:
+    """What became of the stream under some settings."""
+
+    rounds: int = 0
+    asked: int = 0
+    told: int = 0
+    same: int = 0
+    """Rounds that were decided as they are recorded."""
+    without_label: int = 0
+    """Queries whose label the log does not have."""
+    accuracy: honest.Accuracy | None = None
+    guesses: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+
+
+def show_replay(folder: Path, database: str | None, changes: Mapping[str, Any]) -> None:
+    """The body of `osamd replay`."""
+    from osamd.service.server import open_log
+    from osamd.service.state import open_state
+    from osamd.terminal import show
+
+    if "method" in changes:
+        lookup("replay", "method", changes["method"], METHODS)
+    state = open_state(folder)
+    log = open_log(state, database)
+    try:
+        log.make_tables()
+        before, after = replay(state, log, **changes)
+    except StorageError as error:
+        raise InputError(f"the database {log.name} cannot be used ({error}); try again.") from error
+    finally:
+        log.close()
+    show(table(before, after, changes))
+
+
+def table(before: Played, after: Played, changes: Mapping[str, Any]) -> Table:
+    """Both side by side."""
+    shown = ", ".join(f"{name} {value}" for name, value in changes.items()) or "the same settings"
+    rows = [
+        ("labels asked for", *(f"{100 * one.asked / one.rounds:.2f} %" for one in (before, after))),
+        ("labels told", *(f"{one.told:,}" for one in (before, after))),
+        ("accuracy", *(_accuracy(one) for one in (before, after))),
+        ("decided as recorded", *(f"{100 * one.same / one.rounds:.2f} %" for one in (before, after))),
+    ]
+    notes = ["The accuracy is estimated from the recorded labels, with 90 % intervals."]
+    if after.without_label:
+        notes.append(
+            f"{after.without_label:,} of the {after.asked:,} queries have no label in the log, so they taught nothing;"
+            " with their labels it would have learned more."
+        )
+    return Table(f"{before.rounds:,} recorded rounds, and {shown}", ("", "recorded", "replayed"), rows, notes)
+
+
+def _accuracy(played: Played) -> str:
+    told = played.accuracy
+    if told is None or math.isnan(told.value):
+        return "not known"
+    return f"{100 * told.value:.1f} % ({100 * told.low:.1f} to {100 * told.high:.1f})"
+
+
+def replay(state: State, log: Log, **changes: Any) -> tuple[Played, Played]:
+    """The stream as it was recorded, and with these settings changed (as in `AskTell.remade`)."""
+    if log.last() == 0:
+        raise InputError(f"{log.name} holds no samples yet; send some first, or name its --database.")
+    if _identity(log) != state.identity:
+        raise InputError(f"{log.name} belongs to another learner than {state.folder}; name its own folder.")
+    as_it_was = state.learner()
+    changed = as_it_was.remade(**changes) if changes else as_it_was.copy()
+    last, answered = log.last(), _answered(log)
+    return _played(state, log, as_it_was, last, answered), _played(state, log, changed, last, answered)
+
+
+def _identity(log: Log) -> str | None:
+    with log.reading() as connection:
+        found: str | None = connection.execute(sql.select(about.c.value).where(about.c.key == "start")).scalar()
+    return found
+
+
+def _answered(log: Log) -> set[int]:
+    """The rounds whose label is in the log."""
+    with log.reading() as connection:
+        return set(connection.execute(sql.select(events.c.round).where(events.c.kind == "label")).scalars())
+
+
+def _upto(log: Log, last: int) -> Iterator[Event]:
+    """The events up to this one; a service that runs may write more meanwhile."""
+    for event in log.all_since(0):
+        if event.seq > last:
+            return
+        yield event
+
+
+def _played(state: State, log: Log, learner: AskTell, last: int, answered: set[int]) -> Played:
+    played, meter = Played(), honest.open_meter(len(learner.classes), WINDOW)
+    for event in _upto(log, last):
+        if event.kind == "sample":
+            _sample(state, learner, meter, played, event, answered)
+        elif event.kind in ("label", "expire"):
+            _ended(learner, meter, played, event)
+    played.accuracy = honest.accuracy(meter)
+    return played
+
+
+def _sample(
+    state: State,
+    learner: AskTell,
+    meter: Any,
+    played: Played,
+    event: Event,
+    answered: set[int],
+) -> None:
+    assert event.features is not None
+    assert event.probability is not None
+    decision = learner.ask(state.sample(np.frombuffer(event.features)))
+    chosen, pseudolabel = learner.classes.index(decision.label), learner.classes.index(decision.pseudolabel)
+    guess = honest.expect(meter, decision.margin, event.probability, bool(event.query), chosen, pseudolabel)
+    if event.query:
+        played.guesses[event.round] = (played.rounds, event.probability, guess, chosen, pseudolabel, decision)
+    played.rounds += 1
+    played.same += chosen == event.decision
+    if not decision.query:
+        learner.tell(decision)
+        return
+    played.asked += 1
+    played.without_label += event.round not in answered
+    if not event.query:
+        learner.expire(decision)
+
+
+def _ended(learner: AskTell, meter: Any, played: Played, event: Event) -> None:
+    place, probability, guess, chosen, pseudolabel, decision = played.guesses.pop(event.round)
+    if event.kind == "expire":
+        honest.lost(meter, place)
+        if decision.query and decision.open:
+            learner.expire(decision)
+        return
+    assert event.label is not None
+    honest.confirm(meter, place, probability, guess, chosen, pseudolabel, event.label)
+    if decision.query and decision.open:
+        learner.tell(decision, learner.classes[event.label])
+        played.told += 1

@@ -1,0 +1,239 @@
+"""What samples and classes of a service are: columns or an image, and how to show them to a person.
+
+A sample is given by the names of its columns or in their order; the learner gets a row of numbers. What a table was
+found to be (`osamd.tables`) becomes a schema, so that raw records can be sent as they are: a missing number is the mean
+of the source, a category without a feature gives zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from osamd.errors import InputError
+from osamd.numerics import Array
+
+MISSING_CATEGORY = "(missing)"
+OTHER_CATEGORY = "(other)"
+LARGEST = 1e100
+"""The largest size of a feature: its square, and sums of many such, are still numbers."""
+
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+Class = Text | int | float
+
+
+class Strict(BaseModel):
+    """Refuses what it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Column(Strict):
+    """One column of a sample."""
+
+    name: Text
+    kind: Literal["numeric", "boolean", "categorical"] = "numeric"
+    unit: str = Field(default="", max_length=50)
+    categories: list[str] = []
+    """Of a categorical column: each is a feature."""
+    fill: float | None = None
+    """In place of a missing number; without it, a missing number is refused."""
+
+    @model_validator(mode="after")
+    def _has_features(self) -> Column:
+        if (self.kind == "categorical") != bool(self.categories):
+            raise ValueError("give categories to a categorical column, and to no other")
+        return self
+
+    @property
+    def width(self) -> int:
+        """How many features it has."""
+        return len(self.categories) if self.kind == "categorical" else 1
+
+
+class Image(Strict):
+    """A sample is the pixels of an image, row by row, the channels of a pixel side by side."""
+
+    height: int = Field(ge=1, le=1024)
+    width: int = Field(ge=1, le=1024)
+    channels: Literal[1, 3] = 1
+    low: float = 0.0
+    """The value that is shown black."""
+    high: float = 1.0
+    """The value that is shown white."""
+
+    @model_validator(mode="after")
+    def _has_shades(self) -> Image:
+        if self.low == self.high:
+            raise ValueError("low is shown black and high white, so give two numbers")
+        return self
+
+
+class Named(Strict):
+    """A class, and what people call it."""
+
+    name: Class
+    title: str = Field(default="", max_length=200)
+
+
+class Schema(Strict):
+    """What a sample is."""
+
+    title: str = Field(default="osamd", max_length=200)
+    """What the pages call the task."""
+    columns: list[Column] | None = Field(default=None, min_length=1)
+    image: Image | None = None
+    classes: list[Named] = Field(min_length=2)
+    ignored: list[str] = []
+    """Columns that records may hold and the learner does not use."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Schema:
+        if (self.columns is None) == (self.image is None):
+            raise ValueError("give columns or an image, and not both")
+        names = [column.name for column in self.columns or []]
+        if len(set(names)) != len(names):
+            raise ValueError("two columns have the same name")
+        if len({one.name for one in self.classes}) != len(self.classes):
+            raise ValueError("two classes have the same name")
+        return self
+
+    @cached_property
+    def features(self) -> int:
+        """How many numbers the learner gets."""
+        if self.image is not None:
+            return self.image.height * self.image.width * self.image.channels
+        return sum(column.width for column in self.columns or [])
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether every column is a number as it comes."""
+        return all(column.kind == "numeric" for column in self.columns or [])
+
+    def row(self, sample: Sequence[Any] | Mapping[str, Any]) -> Array:
+        """One sample as the learner takes it; an InputError says what is wrong with it."""
+        if self.columns is None:
+            return self._numbers(sample)
+        if isinstance(sample, Mapping):
+            sample = self._in_order(sample)
+        elif len(sample) != len(self.columns):
+            raise InputError(f"a sample has {len(self.columns)} columns, and this one has {len(sample)}.")
+        if len(sample) == self.features and set(map(type, sample)) == {float} and self._plain:
+            return _checked(np.array(sample, dtype=np.float64))
+        row: list[float] = []
+        for column, value in zip(self.columns, sample, strict=True):
+            row += _encoded(column, value)
+        return _checked(np.array(row))
+
+    def shown(self, row: Array) -> list[dict[str, Any]] | None:
+        """The columns of a row again, for people; None for an image."""
+        if self.columns is None:
+            return None
+        told, at = [], 0
+        for column in self.columns:
+            value: Any = row[at]
+            if column.kind == "categorical":
+                marked = np.flatnonzero(row[at : at + column.width])
+                value = column.categories[marked[0]] if len(marked) else OTHER_CATEGORY
+            elif column.kind == "boolean" and value in (0.0, 1.0):
+                value = bool(value)
+            else:
+                value = float(value)
+            told.append({"name": column.name, "value": value, "unit": column.unit})
+            at += column.width
+        return told
+
+    def pixels(self, row: Array) -> dict[str, Any] | None:
+        """The image of a row, from 0 to 1, for people; None for columns."""
+        image = self.image
+        if image is None:
+            return None
+        shares = np.clip((np.asarray(row).ravel() - image.low) / (image.high - image.low), 0.0, 1.0)
+        size = {"height": image.height, "width": image.width, "channels": image.channels}
+        return size | {"pixels": np.round(shares, 3).tolist()}
+
+    def _in_order(self, sample: Mapping[str, Any]) -> list[Any]:
+        assert self.columns is not None
+        names = [column.name for column in self.columns]
+        missing = [name for name in names if name not in sample]
+        if missing:
+            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            listed = ", ".join(map(repr, missing[:3]))
+            raise InputError(f"the sample has no {listed}{more}; give every column a value, null where it is missing.")
+        if len(sample) > len(names):
+            unknown = set(sample) - set(names) - set(self.ignored)
+            if unknown:
+                raise InputError(f"the sample has a column {min(unknown)!r}, which is not known; leave it out.")
+        return [sample[name] for name in names]
+
+    def _numbers(self, sample: Any) -> Array:
+        if isinstance(sample, Mapping) or not all(type(value) in (float, int) for value in sample):
+            raise InputError("a sample is the list of the numbers of its pixels.")
+        if len(sample) != self.features:
+            raise InputError(f"a sample has {self.features} numbers, and this one has {len(sample)}.")
+        return _checked(np.array(sample, dtype=np.float64))
+
+
+def _checked(row: Array) -> Array:
+    if not np.abs(row).max() <= LARGEST:
+        raise InputError(f"the numbers of a sample must be finite, and at most {LARGEST:g} in size.")
+    return row
+
+
+def _encoded(column: Column, value: Any) -> list[float]:
+    """The features of one value."""
+    if column.kind == "categorical":
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # JSON of other languages has one kind of number
+        text = MISSING_CATEGORY if value is None else str(value)
+        return [float(text == category) for category in column.categories]
+    if value is None:
+        if column.fill is None:
+            raise InputError(f"the column {column.name!r} is missing; give a number.")
+        return [column.fill]
+    if column.kind == "boolean":
+        if isinstance(value, str) or value not in (0.0, 1.0):
+            raise InputError(
+                f"the column {column.name!r} is {value!r:.60}; give true, false, or null where it is missing."
+            )
+    elif isinstance(value, str | bool):
+        raise InputError(f"the column {column.name!r} is {value!r:.60}; give a number, or null where it is missing.")
+    return [float(value)]
+
+
+def of_learner(classes: Sequence[Any], features: Sequence[str] | int, title: str) -> Schema:
+    """The schema of a learner whose samples are numbers."""
+    names = features if not isinstance(features, int) else [f"x{i + 1}" for i in range(features)]
+    return Schema(
+        title=title,
+        columns=[Column(name=name) for name in names],
+        classes=[Named(name=name, title=str(name)) for name in classes],
+    )
+
+
+def of_table(columns: Sequence[Any], means: Mapping[str, float], classes: Sequence[Any], title: str) -> Schema:
+    """The schema of a table, from what its columns were found to be (`osamd.tables.Column`)."""
+    used = [column for column in columns if column.kind != "left out"]
+    return Schema(
+        title=title,
+        columns=[
+            Column(
+                name=column.name,
+                kind=column.kind,
+                categories=list(column.categories),
+                fill=None if column.kind == "categorical" else _number(means[column.name]),
+            )
+            for column in used
+        ],
+        classes=[Named(name=name, title=str(name)) for name in classes],
+        ignored=[column.name for column in columns if column.kind == "left out"],
+    )
+
+
+def _number(value: float) -> float:
+    return float(value) if math.isfinite(value) else 0.0

@@ -1,0 +1,109 @@
+"""Server-sent events: how it stands, at most four times a second, and what happened to queries, one by one.
+
+A connection reads the log from where it is, so nothing is kept for it in memory, and one that comes again goes on after
+its Last-Event-ID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from osamd.service.engine import Engine, Refusal
+from osamd.service.log import Log, StorageError
+
+MOST_LISTENERS = 64
+SHORTEST = 0.25
+"""Seconds between two messages of how it stands."""
+LONGEST = 15.0
+"""Seconds after which something is sent in any case, so that a connection that is gone is found out."""
+_BLOCK = 5000
+"""Events that are looked through at a time."""
+
+
+class Bell:
+    """Wakes the listeners after a commit."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._rung = asyncio.Event()
+        self.listeners = 0
+        self.closing = False
+
+    def bind(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def ring(self) -> None:
+        """From any thread."""
+        if self._loop is not None and self.listeners:
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._rung.set()
+        self._rung = asyncio.Event()
+
+    def close(self) -> None:
+        """End all connections."""
+        self.closing = True
+        self._wake()
+
+    async def wait(self, seconds: float) -> bool:
+        """Until it rings; False where it did not for so long."""
+        try:
+            await asyncio.wait_for(self._rung.wait(), seconds)
+            return True
+        except TimeoutError:
+            return False
+
+
+def refuse_many(bell: Bell) -> None:
+    """Refuse one listener too many."""
+    if bell.listeners >= MOST_LISTENERS:
+        raise Refusal("overloaded", f"{MOST_LISTENERS} listeners are connected; ask /v1/status now and then instead.")
+
+
+async def stream(
+    engine: Engine, log: Log, bell: Bell, after: int | None, told: Callable[[], str | None]
+) -> AsyncIterator[str]:
+    """The text of the events; `told` gives how it stands as JSON, None for who may not know any more."""
+    bell.listeners += 1
+    rung: asyncio.Future[bool] | None = None
+    try:
+        last = await run_in_threadpool(log.last)
+        seq = last if after is None else min(after, last)
+        yield "retry: 2000\n\n"
+        shown = -1.0
+        while not bell.closing:
+            rung = asyncio.ensure_future(bell.wait(LONGEST))
+            try:
+                status = await run_in_threadpool(told)
+                if status is None:
+                    return
+                last = engine.seq
+                while seq < last:
+                    upto = min(seq + _BLOCK, last)
+                    yield "".join(_message(event, engine) for event in await run_in_threadpool(log.notable, seq, upto))
+                    seq = upto
+                yield f"event: status\ndata: {status}\n\n"
+            except (StorageError, Refusal):
+                yield ": the log cannot be read\n\n"
+            shown = time.monotonic()
+            await rung
+            await asyncio.sleep(max(0.0, SHORTEST - (time.monotonic() - shown)))
+    finally:
+        bell.listeners -= 1
+        if rung is not None:
+            rung.cancel()
+
+
+def _message(event: Any, engine: Engine) -> str:
+    kind = "query" if event.kind == "sample" else event.kind
+    body: dict[str, Any] = {"seq": event.seq, "round": event.round, "at": event.at}
+    if event.kind == "label" and event.label is not None:
+        body["label"] = engine.state.schema.classes[event.label].name
+    return f"id: {event.seq}\nevent: {kind}\ndata: {json.dumps(body)}\n\n"

@@ -1,0 +1,198 @@
+"""The folder of a service: what its samples are, the learner it began with, and, in SQLite, its log.
+
+STATE/service.json         the schema of samples and classes, limits, and where the module of a network comes from
+STATE/start.safetensors    the learner before its first sample
+STATE/log.sqlite           the log, unless the service uses PostgreSQL
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from osamd import store
+from osamd.asktell import AskTell
+from osamd.errors import InputError
+from osamd.files import together
+from osamd.numerics import Array
+from osamd.service.schema import Schema, Strict, of_learner
+
+CONFIG, START, LOG = "service.json", "start.safetensors", "log.sqlite"
+
+
+class Config(Strict):
+    """What STATE/service.json holds; people may change it while the service is stopped, but for `kind`, the features
+    and the names of the classes."""
+
+    format: Literal[1] = 1
+    kind: Literal["linear", "network"]
+    module: str | None = None
+    """Of a network: "package.module:function", which returns the module; it is imported by the service alone."""
+    shape: list[int] | None = None
+    """Of a network: the shape of one sample."""
+    samples: Schema
+    expire_after: int | None = Field(None, ge=1)
+    """Give up waiting for labels that were asked for more than so many rounds ago."""
+    max_pending: int = Field(10_000, ge=1, le=100_000)
+    """More queries never wait: the oldest expires for a new one."""
+    max_batch: int = Field(1000, ge=1, le=100_000)
+    """Samples or labels in one request."""
+
+
+class State:
+    """An opened folder."""
+
+    def __init__(self, folder: Path, config: Config, start: bytes) -> None:
+        self.folder, self.config, self._start = folder, config, start
+        self.identity = hashlib.sha256(start).hexdigest()
+        """Of the learner that the log began with."""
+        self._module: Any = None if config.module is None else made(config.module)
+
+    @property
+    def schema(self) -> Schema:
+        return self.config.samples
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / LOG
+
+    def learner(self, data: bytes | None = None) -> AskTell:
+        """The learner of a snapshot, or the one that the log began with."""
+        if self.config.kind == "linear":
+            from osamd.learner import OSAMD
+
+            return OSAMD.from_bytes(self._start if data is None else data)
+        return networks().from_bytes(self._start if data is None else data, self._module)
+
+    def sample(self, row: Array) -> Array:
+        """The row in the shape that the learner takes."""
+        return row if self.config.shape is None else row.reshape(self.config.shape)
+
+
+def create(
+    folder: Path,
+    learner: AskTell,
+    *,
+    schema: Schema | None = None,
+    module: str | None = None,
+    shape: list[int] | None = None,
+    title: str = "osamd",
+    **limits: Any,
+) -> State:
+    """Make the folder of a service around this learner, which becomes the start of its log."""
+    if (folder / CONFIG).exists():
+        raise InputError(f"{folder} is a service already; serve it, or name another folder.")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder.")
+    if learner.pending:
+        raise InputError("the learner has queries pending; tell or expire them before it becomes a service.")
+    kind: Literal["linear", "network"] = "linear" if module is None else "network"
+    if schema is None:
+        schema = _schema_of(learner, title)
+    limits.setdefault("expire_after", learner.expire_after)
+    names = [one.name for one in schema.classes]
+    if names != learner.classes:
+        raise InputError(f"the schema's classes are {names}, and the learner's {learner.classes}; give them alike.")
+    if shape is not None and math.prod(shape) != schema.features:
+        sizes = ",".join(map(str, shape))
+        raise InputError(
+            f"`--shape {sizes}`: that is {math.prod(shape)} numbers, and a sample of the schema has {schema.features};"
+            " give them alike."
+        )
+    config = Config(kind=kind, module=module, shape=shape, samples=schema, **limits)
+    try_out(learner.copy(), config)
+    # The service expires by itself, and writes so into the log.
+    start = learner.remade(expire_after=None).to_bytes() if learner.expire_after else learner.to_bytes()
+    with together(folder, [CONFIG, START]) as files:
+        files.write(START, lambda path: path.write_bytes(start))
+        files.write_json(CONFIG, config.model_dump(mode="json"))
+    return State(folder, config, start)
+
+
+def open_state(folder: Path) -> State:
+    """Open a folder that `create` made."""
+    if not (folder / CONFIG).is_file() or not (folder / START).is_file():
+        raise InputError(f"{folder} is no service; make one by `osamd init {folder} ...`, or give --model FILE.")
+    try:
+        config = Config.model_validate(json.loads((folder / CONFIG).read_text()))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / CONFIG}: {_fault(error)}; mend the file.") from error
+    start = (folder / START).read_bytes()
+    store.unpacked(start, str(folder / START))
+    return State(folder, config, start)
+
+
+def read_schema(path: Path) -> Schema:
+    """A schema in a file of JSON."""
+    try:
+        return Schema.model_validate_json(path.read_text())
+    except OSError as error:
+        raise InputError(f"`--schema {path}`: it cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise InputError(f"`--schema {path}`: {_fault(error)}; mend the file.") from error
+
+
+def _fault(error: Exception) -> str:
+    """What is wrong with a file, and where in it."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    said = first["msg"].removeprefix("Value error, ").rstrip(".")
+    return f"{place}: {said}" if place else said
+
+
+def try_out(learner: AskTell, config: Config) -> None:
+    """One round on a copy: that the learner takes what the schema describes, and that it is compiled."""
+    row = np.zeros(config.samples.features)
+    decision = learner.ask(row if config.shape is None else row.reshape(config.shape))
+    learner.tell(decision, learner.classes[0])
+
+
+def _schema_of(learner: AskTell, title: str) -> Schema:
+    from osamd.learner import OSAMD
+
+    if not isinstance(learner, OSAMD):
+        raise InputError("what a sample of a network is must be said: give --schema FILE.")
+    return of_learner(learner.classes, learner.features or learner.weights.shape[-1] - 1, title)
+
+
+def made(name: str) -> Any:
+    """The module that the operator's own function returns."""
+    package, _, function = name.partition(":")
+    if not package or not function:
+        raise InputError(f"`--module {name}`: give package.module:function, the function that returns the module.")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        make: Callable[[], Any] = getattr(import_module(package), function)
+    except Exception as error:  # the code is the operator's own, and so may be its errors
+        raise InputError(
+            f"`--module {name}`: it cannot be imported ({_said(error)}); be in the folder that holds it, or install it."
+        ) from error
+    try:
+        return make()
+    except Exception as error:
+        raise InputError(f"`--module {name}`: the function failed ({_said(error)}); mend it.") from error
+
+
+def _said(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def networks() -> Any:
+    """The learner of networks, `osamd.deep.OSAMD`."""
+    try:
+        from osamd.deep import OSAMD
+    except ImportError as error:
+        raise InputError(f"{error}.") from error
+    return OSAMD

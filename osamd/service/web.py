@@ -1,0 +1,94 @@
+"""What people and monitors open: pages, login, health, metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from osamd.service import auth, wire
+from osamd.service.api import Anyone, App
+from osamd.service.engine import Refusal
+
+PAGES = Path(__file__).parent / "pages"
+ASSETS = {
+    path.name: {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}[path.suffix]
+    for path in PAGES.iterdir()
+    if path.suffix in (".js", ".css", ".svg")
+}
+"""All that can be had by name: no path of a request reaches the file system."""
+
+router = APIRouter()
+
+
+@router.get("/healthz", tags=["status"], response_model=wire.Alive)
+async def healthz(parts: App) -> Response:
+    """Whether the service is there, and its log can be written."""
+    if not parts.engine.healthy:
+        raise Refusal("storage", "the log cannot be written; the log of the service tells.")
+    return JSONResponse({"status": "ok"})
+
+
+@router.get("/metrics", tags=["status"], response_class=Response)
+def metrics(parts: App, who: Anyone) -> Response:
+    """For Prometheus."""
+    return Response(parts.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.post("/login", tags=["people"])
+async def log_in(body: wire.Login, parts: App, request: Request) -> JSONResponse:
+    """Log in with a token; the cookie lasts for twelve hours."""
+    found = await run_in_threadpool(parts.door.log_in, body.token)
+    if found is None:
+        raise Refusal("unauthorised", "this token is not known; `osamd token` makes one.")
+    person, secret = found
+    answer = JSONResponse({"name": person.name, "roles": sorted(person.roles)})
+    answer.set_cookie(
+        auth.COOKIE,
+        secret,
+        max_age=int(auth.SESSION_SECONDS),
+        httponly=True,
+        samesite="strict",
+        secure=parts.secure_cookie or request.scope["scheme"] == "https",
+    )
+    return answer
+
+
+@router.post("/logout", tags=["people"])
+async def log_out(parts: App, request: Request) -> JSONResponse:
+    """Forget the login."""
+    secret = request.cookies.get(auth.COOKIE)
+    if secret is not None and await run_in_threadpool(parts.door.by_cookie, secret) is not None:
+        await run_in_threadpool(parts.door.log_out, secret)
+    answer = JSONResponse({"status": "ok"})
+    answer.delete_cookie(auth.COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+@router.get("/", include_in_schema=False)
+async def home() -> RedirectResponse:
+    return RedirectResponse("/dashboard")
+
+
+@router.get("/{page}", include_in_schema=False)
+async def page(page: str) -> Response:
+    if page == "favicon.ico":
+        return RedirectResponse("/assets/favicon.svg")
+    if page not in ("label", "dashboard", "login"):
+        raise _nothing()
+    return FileResponse(PAGES / f"{page}.html", media_type="text/html")
+
+
+@router.get("/assets/{name}", include_in_schema=False)
+async def asset(name: str) -> Response:
+    if name not in ASSETS:
+        raise _nothing()
+    return FileResponse(PAGES / name, media_type=ASSETS[name])
+
+
+def _nothing() -> Refusal:
+    return Refusal("not-found", "there is nothing here; see /openapi.json.")

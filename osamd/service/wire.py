@@ -1,0 +1,358 @@
+"""What travels over HTTP, as pydantic knows it: the OpenAPI document is made from these."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PlainValidator, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+from osamd.service.schema import Class, Column, Named, Strict
+
+MOST = 2**53 - 1
+"""The largest whole number that every reader of JSON keeps exactly."""
+
+ClientId = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,128}$")]
+"""Printable ASCII without blanks."""
+Holder = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,64}$")]
+Round = Annotated[int, Field(ge=0, le=MOST, strict=True)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Value = Number | bool | Annotated[str, Field(max_length=1000)] | None
+Order = Literal["oldest", "valuable"]
+
+
+def _features(given: Any) -> Any:
+    """Values by place or by name, whole numbers as floats.
+
+    A function, and no type: pydantic would write an error for each of a million bad values, which takes a minute.
+    """
+    if type(given) not in (list, dict):
+        raise PydanticCustomError("features", "give a list of values, or an object that has them by column")
+    values = list(given.values()) if type(given) is dict else given
+    kinds = set(map(type, values))
+    if not kinds <= {float, int, bool, str, type(None)}:
+        raise PydanticCustomError("features", "a value is a number, true, false, a text or null")
+    if type(given) is dict and any(len(name) > 200 for name in given):
+        raise PydanticCustomError("features", "the name of a column has at most 200 letters")
+    if str in kinds and any(type(value) is str and len(value) > 1000 for value in values):
+        raise PydanticCustomError("features", "a text has at most 1000 letters")
+    if int in kinds:
+        try:
+            values = [float(value) if type(value) is int else value for value in values]
+        except OverflowError:
+            raise PydanticCustomError("features", "a number is beyond all floats") from None
+        return dict(zip(given, values, strict=True)) if type(given) is dict else values
+    return given
+
+
+def _label(given: Any) -> Any:
+    if type(given) not in (str, int, float) or (type(given) is str and len(given) > 200):
+        raise PydanticCustomError("label", "a label is the name of a class, a text of at most 200 letters or a number")
+    return given
+
+
+Features = Annotated[
+    list[Any] | dict[str, Any],
+    PlainValidator(_features, json_schema_input_type=list[Value] | dict[Annotated[str, Field(max_length=200)], Value]),
+    Field(description="Values in the order of the columns, or by their names."),
+]
+Label = Annotated[
+    str | int | float, PlainValidator(_label, json_schema_input_type=Annotated[str, Field(max_length=200)] | Number)
+]
+
+
+class In(Strict):
+    """What is sent. Of many fields that are not known, one is told."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        if isinstance(given, dict) and len(given) > len(cls.model_fields):
+            unknown = next(name for name in given if name not in cls.model_fields)
+            listed = ", ".join(cls.model_fields)
+            raise PydanticCustomError(
+                "unknown", "{name} is not known here; give {listed}", {"name": repr(unknown[:60]), "listed": listed}
+            )
+        return given
+
+
+class Sample(In):
+    """One sample to decide on."""
+
+    features: Features
+    id: ClientId | None = Field(None, description="Your own name for it: sending it again is answered as before.")
+
+
+class Samples(In):
+    """Samples to decide on, one after the other."""
+
+    samples: Annotated[list[Sample], FailFast()] = Field(min_length=1, max_length=100_000)
+
+
+class Told(In):
+    """The label of one query, by its round or by the id of its sample."""
+
+    round: Round | None = None
+    id: ClientId | None = None
+    label: Label
+    holder: Holder | None = Field(None, description="Who answers, where several people share a token.")
+
+
+class Labels(In):
+    """Labels of queries."""
+
+    labels: Annotated[list[Told], FailFast()] = Field(min_length=1, max_length=100_000)
+
+
+class Claim(In):
+    """Who wants queries to answer, and how many."""
+
+    holder: Holder
+    order: Order = "oldest"
+    limit: int = Field(1, ge=1, le=100, strict=True)
+    lease: float = Field(120.0, ge=5.0, le=3600.0, allow_inf_nan=False, strict=True, description="Seconds.")
+
+
+class Skip(In):
+    """Who skips a query."""
+
+    holder: Holder
+
+
+class Expire(In):
+    """Which queries are given up: those asked for more than so many rounds ago."""
+
+    older_than: Round
+
+
+class Login(In):
+    """What people give to log in."""
+
+    token: str = Field(max_length=200)
+
+
+class Out(BaseModel):
+    """An answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Problem(Out):
+    """Why a request was refused."""
+
+    code: str
+    message: str
+    where: str | None = None
+
+
+class Error(Out):
+    """The body of every refusal."""
+
+    error: Problem
+
+
+class Decided(Out):
+    """The decision on one sample."""
+
+    round: int
+    id: str | None
+    label: Class
+    probabilities: dict[str, float]
+    margin: float
+    query: bool
+    probability: float
+    withheld: Literal["rate", "window", "max_labels"] | None
+
+
+class Decisions(Out):
+    """The decisions on samples, in their order; in place of one that the model could make nothing of, the error."""
+
+    decisions: list[Decided | Error]
+
+
+class Outcome(Out):
+    """What became of one label."""
+
+    round: int
+    label: Class
+    status: Literal["learned", "repeated"]
+
+
+class Outcomes(Out):
+    """What became of labels, in their order."""
+
+    outcomes: list[Outcome | Error]
+
+
+class Shown(Out):
+    """One feature, as people see it."""
+
+    name: str
+    value: float | bool | str
+    unit: str = ""
+
+
+class Pixels(Out):
+    """An image, row by row, from 0 to 1."""
+
+    height: int
+    width: int
+    channels: int
+    pixels: list[float]
+
+
+class Query(Out):
+    """A sample whose label is asked for."""
+
+    round: int
+    id: str | None
+    asked_at: float
+    guess: Class
+    probabilities: dict[str, float]
+    margin: float
+    features: list[Shown] | None
+    image: Pixels | None
+    skips: int
+    held: bool
+    lease_until: float | None
+
+
+class Queries(Out):
+    """Queries that wait; `pending` counts all."""
+
+    queries: list[Query]
+    pending: int
+
+
+class Ended(Out):
+    """What became of a query."""
+
+    round: int
+    status: Literal["skipped", "expired", "repeated"]
+
+
+class Expired(Out):
+    """How many queries were given up."""
+
+    expired: int
+
+
+class Budget(Out):
+    """The budget, what was spent of it, and how many labels it allows now."""
+
+    rate: float | None
+    window: int | None
+    max_labels: int | None
+    floor: float | None
+    spent: float | None
+    left: int | None
+
+
+class Today(Out):
+    """Since midnight, UTC."""
+
+    rounds: int
+    asked: int
+    told: int
+    left: int | None
+
+
+class Accuracy(Out):
+    """An estimate from the labels that were asked for alone, with its interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    rounds: int
+    labels: int
+    blind: int
+
+
+class Health(Out):
+    """How it fares in the last rounds; `collapsed` is the alarm, and `why` its reason."""
+
+    disagreement: float | None
+    pseudolabel_error: float | None
+    margin: float | None
+    margin_change: float | None
+    label_spend: float | None
+    window_spend: float | None
+    collapsed: bool
+    why: str
+
+
+class Status(Out):
+    """How it stands."""
+
+    seq: int
+    rounds: int
+    asked: int
+    told: int
+    expired: int
+    pending: int
+    held: int
+    classes: list[Class]
+    method: str
+    budget: Budget
+    today: Today
+    accuracy: Accuracy
+    recent: Accuracy
+    health: Health
+    version: str
+
+
+class Point(Out):
+    """How it stood after a round."""
+
+    round: int
+    at: float
+    accuracy: float | None
+    low: float | None
+    high: float | None
+    recent: float | None
+    recent_low: float | None
+    recent_high: float | None
+    asked: int
+    told: int
+    expired: int
+    pending: int
+    margin: float | None
+    disagreement: float | None
+    decided: list[float]
+
+
+class History(Out):
+    """How it stood, over the rounds."""
+
+    points: list[Point]
+    classes: list[Class]
+
+
+class ImageSize(Out):
+    """Of samples that are images."""
+
+    height: int
+    width: int
+    channels: int
+
+
+class Described(Out):
+    """What samples and classes are."""
+
+    title: str
+    features: int
+    columns: list[Column] | None
+    image: ImageSize | None
+    classes: list[Named]
+
+
+class Alive(Out):
+    """That the service is there."""
+
+    status: Literal["ok"]
+
+
+def problem(code: str, message: str, where: str | None = None) -> dict[str, Any]:
+    """The body of a refusal."""
+    return {"error": {"code": code, "message": message, "where": where}}
