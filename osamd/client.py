@@ -5,14 +5,16 @@
         if decision["query"]:
             service.tell("yes", id="order-17")
 
-Every answer is the JSON of the service; a refusal is a `ServiceError` with its stable code. Requests that were not
-answered in time may be sent again: with an `id` nothing is counted twice.
+Every answer is the JSON of the service. A refusal is a `ServiceError` with its stable code; where there was none at
+all, the code is "unreachable", and the request may be sent again: with an `id` nothing is counted twice.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 try:
@@ -21,29 +23,35 @@ except ImportError as error:
     raise ImportError("the client needs httpx: pip install 'osamd[client]'") from error
 
 Features = Sequence[Any] | Mapping[str, Any]
+"""The values of a sample in the order of its columns, or by their names: lists, dictionaries, arrays, rows of pandas. A
+NaN is a missing value. An array of several axes is taken row by row."""
 
 
 class ServiceError(Exception):
-    """A refusal: `code` is stable, `status` that of HTTP (0 where the service does not answer)."""
+    """A refusal: `code` is stable, `status` that of HTTP (0 where the service does not answer), and the message names
+    the remedy; `where` is the place in the request, if it has one."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, where: str | None = None) -> None:
         super().__init__(f"{code}: {message}")
-        self.status, self.code = status, code
+        self.status, self.code, self.where = status, code, where
 
 
 class Client:
-    """See the module."""
+    """Talks to the service at `url`, with the `token` if it has tokens; waits `timeout` seconds for an answer."""
 
     def __init__(self, url: str = "http://127.0.0.1:8000", *, token: str | None = None, timeout: float = 30.0) -> None:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
 
     def decide(self, features: Features, *, id: str | None = None) -> dict[str, Any]:
-        """The decision on one sample."""
+        """The decision on one sample; an `id` of yours makes it safe to send again."""
         return self._call("POST", "/v1/samples", {"features": _plain(features), "id": id})
 
     def decide_many(self, samples: Sequence[Features], *, ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """The decisions on samples, one after the other."""
+        """The decisions on samples, one after the other; {"error": ...} in place of one that the model could make
+        nothing of."""
+        if not len(samples):
+            return []
         names = [None] * len(samples) if ids is None else ids
         given = [{"features": _plain(x), "id": name} for x, name in zip(samples, names, strict=True)]
         told: list[dict[str, Any]] = self._call("POST", "/v1/samples", {"samples": given})["decisions"]
@@ -51,8 +59,17 @@ class Client:
 
     def tell(self, label: Any, *, round: int | None = None, id: str | None = None) -> dict[str, Any]:
         """Give the label of a query, by its round or by the id of its sample."""
-        named = {"round": round, "id": id}
-        return self._call("POST", "/v1/labels", {"label": label} | {k: v for k, v in named.items() if v is not None})
+        named = {"round": _number(round), "id": id, "label": _number(label)}
+        return self._call("POST", "/v1/labels", {name: value for name, value in named.items() if value is not None})
+
+    def tell_many(self, labels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Give labels, each as {"round": 17, "label": "cat"} or {"id": "order-17", "label": "cat"}; what became of
+        each, {"error": ...} where it was refused."""
+        if not labels:
+            return []
+        given = [{name: _number(value) for name, value in one.items()} for one in labels]
+        told: list[dict[str, Any]] = self._call("POST", "/v1/labels", {"labels": given})["outcomes"]
+        return told
 
     def claim(
         self, holder: str, *, limit: int = 1, order: str = "oldest", lease: float = 120.0
@@ -75,14 +92,27 @@ class Client:
         """Give up waiting for a label."""
         return self._call("POST", f"/v1/queries/{round}/expire", {})
 
+    def expire_older(self, rounds: int) -> int:
+        """Give up waiting for labels that were asked for more than so many rounds ago; how many."""
+        return int(self._call("POST", "/v1/queries/expire", {"older_than": rounds})["expired"])
+
     def status(self) -> dict[str, Any]:
         """How it stands."""
         return self._call("GET", "/v1/status")
 
+    def history(self, points: int = 300) -> list[dict[str, Any]]:
+        """How it stood over the rounds, in at most so many points."""
+        told: list[dict[str, Any]] = self._call("GET", f"/v1/history?points={points}")["points"]
+        return told
+
+    def schema(self) -> dict[str, Any]:
+        """What samples and classes are."""
+        return self._call("GET", "/v1/schema")
+
     def events(self, after: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
         """What happens, as it happens: (kind, body), for ever; `after` goes on behind an event that was seen."""
         headers = {} if after is None else {"last-event-id": str(after)}
-        with self._http.stream("GET", "/v1/events", headers=headers, timeout=None) as answer:
+        with self._reached(), self._http.stream("GET", "/v1/events", headers=headers, timeout=None) as answer:
             _refuse(answer)
             kind = ""
             for line in answer.iter_lines():
@@ -103,13 +133,19 @@ class Client:
         self.close()
 
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        try:
+        with self._reached():
             answer = self._http.request(method, path, json=body)
-        except httpx.TransportError as error:
-            raise ServiceError(0, "unreachable", f"{self._http.base_url} does not answer ({error}).") from error
         _refuse(answer)
         told: dict[str, Any] = answer.json()
         return told
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.TransportError as error:
+            message = f"{self._http.base_url} does not answer ({error}); is `osamd serve` running there?"
+            raise ServiceError(0, "unreachable", message) from error
 
 
 def _refuse(answer: httpx.Response) -> None:
@@ -120,15 +156,24 @@ def _refuse(answer: httpx.Response) -> None:
         said = answer.json()["error"]
     except (ValueError, KeyError, TypeError):
         said = {"code": "no-service", "message": "the answer is not one of osamd's; is this its address?"}
-    raise ServiceError(answer.status_code, said["code"], said["message"])
+    raise ServiceError(answer.status_code, said["code"], said["message"], said.get("where"))
 
 
 def _plain(features: Features) -> Any:
     """Rows of numpy and pandas as JSON takes them."""
+    if hasattr(features, "to_dict"):  # a row of pandas, by its names
+        features = features.to_dict()
     if isinstance(features, Mapping):
-        return {name: _number(value) for name, value in features.items()}
-    return features.tolist() if hasattr(features, "tolist") else [_number(value) for value in features]
+        return {str(name): _number(value) for name, value in features.items()}
+    if hasattr(features, "ravel"):
+        features = features.ravel().tolist()
+    return [_number(value) for value in features]
 
 
 def _number(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+    """As JSON has it: a missing value, by whatever name, is null."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -1,10 +1,16 @@
 """The site builds without a warning, its Python and its commands run, and its reference is that of the package."""
 
 import importlib.util
+import os
 import pkgutil
 import re
 import runpy
 import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from types import FunctionType
 
@@ -15,6 +21,9 @@ import osamd
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [DOCS / "index.md", DOCS / "concepts.md", *sorted(DOCS.glob("start/*.md")), *sorted(DOCS.glob("guides/*.md"))]
+SERVED = [DOCS / "guides" / "service.md", DOCS / "guides" / "operations.md"]
+"""Pages whose code talks to a service that they start."""
+ALONE = [page for page in PAGES if page not in SERVED]
 
 NEEDS = {"torch": "torch", "sklearn": "sklearn", "river": "river", "skactiveml": "skactiveml"}
 """What a page imports beside the core, which not every environment holds."""
@@ -77,7 +86,7 @@ def one_thread():
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+@pytest.mark.parametrize("page", ALONE, ids=lambda page: str(page.relative_to(DOCS)))
 def test_the_python_and_the_runs_of_a_page_go_through_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
     from osamd.cli import main
 
@@ -94,6 +103,119 @@ def test_the_python_and_the_runs_of_a_page_go_through_from_top_to_bottom(page, t
                 if Path(shlex.split(line)[1]).exists():
                     assert main(shlex.split(line)) == 0, line
     capsys.readouterr()
+
+
+class Terminal:
+    """Runs what a page says in the terminal: a service beside it, all else to its end; its ports are free ones here."""
+
+    def __init__(self, folder):
+        self._folder, self._services, self._ports = folder, [], {}
+        (folder / "bin").mkdir()
+        (folder / "bin" / "osamd").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m osamd.cli "$@"\n')
+        (folder / "bin" / "osamd").chmod(0o755)
+
+    def here(self, text):
+        """The text with ports that are free here."""
+        for known in ("8000", "8001"):
+            if re.search(rf"\b{known}\b", text) and known not in self._ports:
+                with socket.socket() as free:
+                    free.bind(("127.0.0.1", 0))
+                    self._ports[known] = str(free.getsockname()[1])
+        return re.sub(r"\b800[01]\b", lambda found: self._ports[found[0]], text)
+
+    def run(self, block):
+        from osamd.cli import main
+
+        environment = os.environ | {"PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}"}
+        options = {"cwd": self._folder, "env": environment, "text": True}
+        if "osamd serve" in block:
+            line = block.strip() if "--port" in block else f"{block.strip()} --port 8000"
+            command = shlex.split(self.here(line))
+            self._services.append(subprocess.Popen(command, stdout=subprocess.PIPE, **options))
+            assert "Ctrl-C ends it" in self._services[-1].stdout.readline()
+        elif all(line.startswith("osamd ") for line in block.strip().splitlines()):
+            for line in block.strip().splitlines():
+                assert main(shlex.split(line)[1:]) == 0, line
+        else:
+            done = subprocess.run(["sh", "-e", "-c", self.here(block)], capture_output=True, **options)
+            assert done.returncode == 0, done.stderr
+            assert '"error"' not in done.stdout, done.stdout
+
+    def close(self):
+        for service in self._services:
+            service.send_signal(signal.SIGINT)
+            service.communicate(timeout=60)
+            assert service.returncode == 0
+
+
+@pytest.fixture
+def terminal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OSAMD_DATABASE", raising=False)
+    opened = Terminal(tmp_path)
+    yield opened
+    opened.close()
+
+
+def blocks(page):
+    """The Python, commands and JSON of a page, each with the name of the file it belongs into, if the text says so."""
+    return re.findall(r"(?:`(\w+\.\w+)`:\n\n)?```(python|sh|json)\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("page", SERVED, ids=lambda page: page.stem)
+def test_the_pages_of_the_service_go_through_from_top_to_bottom(page, terminal, tmp_path, capsys):
+    for project in ("fastapi", "torch"):
+        pytest.importorskip(project)
+    for command in ("curl", "sqlite3"):
+        if shutil.which(command) is None:
+            pytest.skip(f"{command} is not installed here")
+    if page.stem == "operations":
+        osamd.OSAMD(features=2).save("pumps.osamd")
+        terminal.run("osamd init pumps --model pumps.osamd")
+        terminal.run("osamd token pumps")  # makes the log
+    namespace: dict[str, object] = {}
+    for file, kind, block in blocks(page):
+        if file:
+            (tmp_path / file).write_text(block)
+        elif kind == "python":
+            exec(compile(terminal.here(block), str(page), "exec"), namespace)
+        elif kind == "sh":
+            terminal.run(block)
+    if "service" in namespace:
+        namespace["service"].close()
+    capsys.readouterr()
+
+
+def test_the_json_of_the_guide_is_what_the_service_speaks():
+    pytest.importorskip("fastapi")
+    import json
+
+    from osamd.service.schema import Schema
+    from osamd.service.wire import Decided
+
+    seen = []
+    for file, kind, block in blocks(SERVED[0]):
+        if kind == "json":
+            content = json.loads(block)
+            schema = "classes" in content
+            seen.append((file, (Schema if schema else Decided).model_validate(content)))
+    assert [file for file, _ in seen] == ["", "bars.json", ""]
+    assert seen[2][1].features == 5
+
+
+def test_the_page_of_the_http_api_has_every_route_and_every_code(site):
+    pytest.importorskip("fastapi")
+    from osamd.service import api, guard, web
+
+    text = (site / "reference" / "http.html").read_text()
+    for prefix, router in (("/v1", api.router), ("", web.router)):
+        for route in router.routes:
+            assert not route.include_in_schema or f"{prefix}{route.path}" in text, route.path
+    said = re.findall(r'(?:4\d\d|500), "([a-z-]+)"', Path(guard.__file__).read_text())
+    assert {"cross-site", "unsupported-media-type"} <= set(said)
+    for code in [*api.STATUS, *said, "internal"]:
+        assert f"<code>{code}</code>" in text, code
 
 
 def test_the_site_is_built_without_a_warning(site):
@@ -124,7 +246,9 @@ def test_every_module_has_its_page_in_the_reference_or_is_known_not_to_be_for_us
     shown = {page.stem for page in (site / "reference").glob("osamd*.html")}
     assert not shown & NOT_FOR_USERS
     whole = {name for name in shown if hasattr(imported(name), "__path__")} - {"osamd"}
-    inside = tuple(f"{package}." for package in whole | {"osamd.bench", "osamd.fleet", "osamd.reproduce", "osamd.service"})
+    inside = tuple(
+        f"{package}." for package in whole | {"osamd.bench", "osamd.fleet", "osamd.reproduce", "osamd.service"}
+    )
     for found in pkgutil.walk_packages(osamd.__path__, "osamd."):
         assert found.name in shown | NOT_FOR_USERS or found.name.startswith(inside), found.name
 

@@ -1,4 +1,5 @@
-"""The pages that are made when the site is built: the reference of the package, from its docstrings, and of `osamd`.
+"""The pages that are made when the site is built: the reference of the package, from its docstrings, of `osamd`, and of
+the HTTP API.
 
 mkdocs calls `on_config`, `on_files` and `on_page_content`.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import openapi
 from mkdocs.structure.files import File, Files
 
 REFERENCE: dict[str, list[str]] = {
@@ -22,8 +24,8 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.health",
         "osamd.prequential",
         "osamd.tables",
-        "osamd.client",
     ],
+    "The service": ["osamd.client"],
     "Other libraries": ["osamd.adapters.sklearn", "osamd.adapters.river", "osamd.adapters.skactiveml"],
     "The round and its parts": [
         "osamd.algorithm",
@@ -65,6 +67,7 @@ HIDDEN = {
 """What a package exports under the name of the module it comes from, which hides it from the reader of the sources."""
 
 COMMAND = "reference/command.md"
+HTTP = "reference/http.md"
 
 WIDTH = 92
 """Characters of a line of help: what fits beside the table of contents."""
@@ -82,13 +85,14 @@ def on_config(config: Any) -> Any:
     modules = [{title: [{module: page_of(module)} for module in listed]} for title, listed in REFERENCE.items()]
     for section in config.nav:
         if "Reference" in section:
-            section["Reference"] = [{"The command": COMMAND}, *modules]
+            section["Reference"] = [{"The command": COMMAND}, {"The HTTP API": HTTP}, *modules]
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages."""
     files.append(File.generated(config, COMMAND, content=command_page()))
+    files.append(File.generated(config, HTTP, content=openapi.page()))
     for module in (module for listed in REFERENCE.values() for module in listed):
         files.append(File.generated(config, page_of(module), content=module_page(module)))
     return files

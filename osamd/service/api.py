@@ -176,9 +176,12 @@ Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 App = Annotated[Parts, Depends(parts_of)]
 
 
-async def person(request: Request, parts: App, bearer: Bearer) -> auth.Person:
+async def person(request: Request, bearer: Bearer) -> auth.Person:
     """Who sends the request, by token or by cookie."""
-    door = parts.door
+    known: auth.Person | None = getattr(request.state, "person", None)
+    if known is not None:
+        return known
+    door = parts_of(request).door
     if door.stale:
         await run_in_threadpool(door.refresh)
     if door.open:
@@ -222,7 +225,9 @@ class _Request(Request):
         return from_json(await self.body(), allow_inf_nan=False)
 
 
-class _Route(APIRoute):
+class QuickRoute(APIRoute):
+    """Of requests that read JSON so."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
@@ -232,7 +237,20 @@ class _Route(APIRoute):
         return quick
 
 
-router = APIRouter(route_class=_Route)
+class _KnownRoute(QuickRoute):
+    """Asks who it is before it reads what they send."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def known(request: Request) -> Response:
+            request.state.person = await person(request, await _bearer(request))
+            return await handler(request)
+
+        return known
+
+
+router = APIRouter(route_class=_KnownRoute)
 
 
 def _number_of(body: Any) -> str:

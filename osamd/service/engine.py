@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import queue
 import threading
@@ -106,7 +107,7 @@ class Fold:
         """Play an event of the log again, and see that it comes out as it is written."""
         if event.kind == "sample":
             assert event.features is not None
-            decision = self.play(np.frombuffer(event.features))
+            decision = self.play(np.frombuffer(event.features).copy())
             if (decision.id, decision.draw, decision.query, decision.margin) != (
                 event.round,
                 event.draw,
@@ -327,10 +328,14 @@ class Engine:
                 self._fold = None
                 failure: BaseException = error
                 if isinstance(error, StorageError | InputError):
-                    failure = Refusal("storage", "the log cannot be written, and nothing was done; try again later.")
+                    if group:
+                        logging.getLogger("osamd.service").error("the log cannot be written: %s", error)
+                    # A connection may break after the commit, so that it was done: then the same id is known.
+                    failure = Refusal("storage", "the log cannot be written; send it again later, with the same id.")
                 return [failure for _ in group]
         if written:
-            self.changed()
+            with suppress(RuntimeError):  # the loop of those who listen has gone
+                self.changed()
         return outcomes
 
     def _commit(self, stopping: bool) -> None:

@@ -16,6 +16,8 @@ from osamd.service.wire import problem
 
 LARGEST_BODY = 8 * 2**20
 """Bytes."""
+_READ = 4
+"""So many times larger bodies are read to their end and forgotten: who is cut off while sending sees no answer."""
 SLOWEST_BODY = 20.0
 """Seconds for a whole body to arrive."""
 
@@ -51,16 +53,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = _headers(scope)
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                present = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = list(message["headers"]) + [
-                    (name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present
-                ]
-            await send(message)
-
+        headers, with_headers = _headers(scope), _with_headers(send)
         refusal = self._refused(scope, headers)
         try:
             async with asyncio.timeout(SLOWEST_BODY):
@@ -91,10 +84,27 @@ class Guard:
         return None
 
 
+async def overloaded(scope: Scope, receive: Receive, send: Send) -> None:
+    """What is answered where too many are connected."""
+    await _answer(_with_headers(send), 503, "overloaded", "too many are connected; try again in a second.")
+
+
+def _with_headers(send: Send) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            present = {name.lower() for name, _ in message["headers"]}
+            message["headers"] = list(message["headers"]) + [
+                (name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present
+            ]
+        await send(message)
+
+    return with_headers
+
+
 async def _whole(receive: Receive, headers: dict[str, str]) -> bytes | None:
     """The body, where it is not too large; None where the connection ended within it."""
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 12 or int(length) > LARGEST_BODY:
+    if not length.isdecimal() or len(length) > 12 or int(length) > _READ * LARGEST_BODY:
         raise _TooLarge
     parts, size = [], 0
     while True:
@@ -103,11 +113,14 @@ async def _whole(receive: Receive, headers: dict[str, str]) -> bytes | None:
             return None
         part = message.get("body", b"")
         size += len(part)
-        if size > LARGEST_BODY:
+        if size > _READ * LARGEST_BODY:
             raise _TooLarge
-        parts.append(part)
+        if size <= LARGEST_BODY:
+            parts.append(part)
         if not message.get("more_body", False):
             break
+    if size > LARGEST_BODY:
+        raise _TooLarge
     return b"".join(parts)
 
 
@@ -128,8 +141,10 @@ def _given(body: bytes, receive: Receive) -> Receive:
 async def _answer(send: Any, status: int, code: str, message: str) -> None:
     body = json.dumps(problem(code, message)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status in (408, 413):
+    if status in (408, 413, 503):
         headers.append((b"connection", b"close"))
+    if status == 503:
+        headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

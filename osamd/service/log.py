@@ -309,7 +309,7 @@ def append(connection: sql.Connection, rows: Sequence[Event]) -> None:
     """Write these events; the statement goes to the driver as it is, since that takes a third of the time."""
     if rows:
         statement, by_place = _insertion(connection.dialect)
-        connection.exec_driver_sql(statement, rows if by_place else [row._asdict() for row in rows])
+        connection.exec_driver_sql(statement, list(rows) if by_place else [row._asdict() for row in rows])
 
 
 @cache

@@ -1,9 +1,9 @@
 """What would have been: the recorded stream once more, under other settings.
 
 The samples come in the order of the log, each label when it came then, and each expiry. A query that was not asked then
-has no label in the log: it expires at once. The accuracy of the other decisions is estimated from the labels of the log with the
-probabilities with which those were asked for; those were drawn before, so the estimate is as honest as that of the
-service itself (`osamd.honest`).
+has no label in the log: it expires at once. The accuracy of the other decisions is estimated from the labels of the log
+with the probabilities with which those were asked for; those were drawn before, so the estimate is as honest as that of
+the service itself (`osamd.honest`).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _sample(
 ) -> None:
     assert event.features is not None
     assert event.probability is not None
-    decision = learner.ask(state.sample(np.frombuffer(event.features)))
+    decision = learner.ask(state.sample(np.frombuffer(event.features).copy()))
     chosen, pseudolabel = learner.classes.index(decision.label), learner.classes.index(decision.pseudolabel)
     guess = honest.expect(meter, decision.margin, event.probability, bool(event.query), chosen, pseudolabel)
     if event.query:

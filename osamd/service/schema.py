@@ -41,13 +41,15 @@ class Column(Strict):
     unit: str = Field(default="", max_length=50)
     categories: list[str] = []
     """Of a categorical column: each is a feature."""
-    fill: float | None = None
+    fill: float | None = Field(default=None, ge=-LARGEST, le=LARGEST, allow_inf_nan=False)
     """In place of a missing number; without it, a missing number is refused."""
 
     @model_validator(mode="after")
     def _has_features(self) -> Column:
         if (self.kind == "categorical") != bool(self.categories):
             raise ValueError("give categories to a categorical column, and to no other")
+        if len(set(self.categories)) != len(self.categories):
+            raise ValueError("two categories are the same")
         return self
 
     @property
@@ -62,9 +64,9 @@ class Image(Strict):
     height: int = Field(ge=1, le=1024)
     width: int = Field(ge=1, le=1024)
     channels: Literal[1, 3] = 1
-    low: float = 0.0
+    low: float = Field(default=0.0, allow_inf_nan=False)
     """The value that is shown black."""
-    high: float = 1.0
+    high: float = Field(default=1.0, allow_inf_nan=False)
     """The value that is shown white."""
 
     @model_validator(mode="after")
@@ -99,7 +101,7 @@ class Schema(Strict):
         names = [column.name for column in self.columns or []]
         if len(set(names)) != len(names):
             raise ValueError("two columns have the same name")
-        if len({one.name for one in self.classes}) != len(self.classes):
+        if len({str(one.name) for one in self.classes}) != len(self.classes):
             raise ValueError("two classes have the same name")
         return self
 
@@ -176,7 +178,15 @@ class Schema(Strict):
             raise InputError("a sample is the list of the numbers of its pixels.")
         if len(sample) != self.features:
             raise InputError(f"a sample has {self.features} numbers, and this one has {len(sample)}.")
-        return _checked(np.array(sample, dtype=np.float64))
+        return _checked(np.array([_float(value) for value in sample]))
+
+
+def _float(value: float) -> float:
+    """The number, where it is not a whole one beyond all that float64 holds."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _checked(row: Array) -> Array:
@@ -203,7 +213,7 @@ def _encoded(column: Column, value: Any) -> list[float]:
             )
     elif isinstance(value, str | bool):
         raise InputError(f"the column {column.name!r} is {value!r:.60}; give a number, or null where it is missing.")
-    return [float(value)]
+    return [_float(value)]
 
 
 def of_learner(classes: Sequence[Any], features: Sequence[str] | int, title: str) -> Schema:

@@ -18,6 +18,7 @@ from osamd.errors import InputError
 from osamd.service import auth
 from osamd.service.api import make_app
 from osamd.service.engine import Engine
+from osamd.service.guard import overloaded
 from osamd.service.log import Log
 from osamd.service.state import State
 
@@ -78,7 +79,6 @@ def _run(
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
         backlog=1024,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=3,
@@ -111,10 +111,13 @@ def _ending(server: uvicorn.Server) -> Iterator[None]:
 
 
 class _Connection(HttpToolsProtocol):
-    """Ends a connection on which no request arrives for long, or one without end; bodies are the guard's."""
+    """Refuses where there are too many, and ends one on which no request arrives for long, or one without end; bodies
+    are the guard's."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            self.app = overloaded
         self._seen: object = None
         self._head = 0
         self._look = self.loop.call_later(SLOWEST_HEAD, self._looked)

@@ -71,7 +71,8 @@ class State:
             from osamd.learner import OSAMD
 
             return OSAMD.from_bytes(self._start if data is None else data)
-        return networks().from_bytes(self._start if data is None else data, self._module)
+        network: AskTell = networks().from_bytes(self._start if data is None else data, self._module)
+        return network
 
     def sample(self, row: Array) -> Array:
         """The row in the shape that the learner takes."""
@@ -96,6 +97,8 @@ def create(
     if learner.pending:
         raise InputError("the learner has queries pending; tell or expire them before it becomes a service.")
     kind: Literal["linear", "network"] = "linear" if module is None else "network"
+    if getattr(learner, "_modes", {}).get("dropout"):
+        raise InputError("the network draws its dropout, which no log can repeat; make the learner with dropout=False.")
     if schema is None:
         schema = _schema_of(learner, title)
     limits.setdefault("expire_after", learner.expire_after)
@@ -108,7 +111,10 @@ def create(
             f"`--shape {sizes}`: that is {math.prod(shape)} numbers, and a sample of the schema has {schema.features};"
             " give them alike."
         )
-    config = Config(kind=kind, module=module, shape=shape, samples=schema, **limits)
+    try:
+        config = Config(kind=kind, module=module, shape=shape, samples=schema, **limits)
+    except ValidationError as error:
+        raise InputError(f"a service cannot be made so: {_fault(error)}.") from error
     try_out(learner.copy(), config)
     # The service expires by itself, and writes so into the log.
     start = learner.remade(expire_after=None).to_bytes() if learner.expire_after else learner.to_bytes()
@@ -127,7 +133,12 @@ def open_state(folder: Path) -> State:
     except (OSError, ValueError) as error:
         raise InputError(f"{folder / CONFIG}: {_fault(error)}; mend the file.") from error
     start = (folder / START).read_bytes()
-    store.unpacked(start, str(folder / START))
+    names, known = (
+        [one.name for one in config.samples.classes],
+        store.unpacked(start, str(folder / START)).content["classes"],
+    )
+    if names != known:
+        raise InputError(f"{folder / CONFIG}: the classes are {names}, and the learner's {known}; mend the file.")
     return State(folder, config, start)
 
 
@@ -163,7 +174,10 @@ def _schema_of(learner: AskTell, title: str) -> Schema:
 
     if not isinstance(learner, OSAMD):
         raise InputError("what a sample of a network is must be said: give --schema FILE.")
-    return of_learner(learner.classes, learner.features or learner.weights.shape[-1] - 1, title)
+    try:
+        return of_learner(learner.classes, learner.features or learner.weights.shape[-1] - 1, title)
+    except ValidationError as error:
+        raise InputError(f"classes and features of the learner need other names: {_fault(error)}.") from error
 
 
 def made(name: str) -> Any:

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from osamd.service import auth, wire
-from osamd.service.api import Anyone, App
+from osamd.service.api import Anyone, App, QuickRoute
 from osamd.service.engine import Refusal
 
 PAGES = Path(__file__).parent / "pages"
@@ -22,7 +22,7 @@ ASSETS = {
 }
 """All that can be had by name: no path of a request reaches the file system."""
 
-router = APIRouter()
+router = APIRouter(route_class=QuickRoute)
 
 
 @router.get("/healthz", tags=["status"], response_model=wire.Alive)
@@ -33,7 +33,12 @@ async def healthz(parts: App) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-@router.get("/metrics", tags=["status"], response_class=Response)
+@router.get(
+    "/metrics",
+    tags=["status"],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 def metrics(parts: App, who: Anyone) -> Response:
     """For Prometheus."""
     return Response(parts.metrics.text(), media_type=CONTENT_TYPE_LATEST)

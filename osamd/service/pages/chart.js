@@ -94,7 +94,7 @@ export class Chart {
       svg("line", { class: "grid", x1: LEFT, x2: right, y1: y(value), y2: y(value) }),
       svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, this.format(value, true)),
     ]);
-    const columns = ticks(first, last, Math.max(2, Math.floor((right - LEFT) / 85))).flatMap((value) =>
+    const columns = ticks(first, last, Math.max(2, Math.floor((right - LEFT) / 64))).flatMap((value) =>
       Number.isInteger(value)
         ? [
             svg("line", { class: "tick", x1: this.x(value), x2: this.x(value), y1: floor, y2: floor + 5 }),

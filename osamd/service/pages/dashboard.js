@@ -91,6 +91,8 @@ function tile(id, text, about) {
 }
 
 function showHealth({ collapsed, why, pseudolabel_error: wrong }, { rounds }) {
+  const before = now?.health.collapsed ?? false; // only the change is spoken
+  if (collapsed !== before) setText(byId("spoken"), collapsed ? `Alarm. ${why}` : "The alarm is over.");
   byId("health-tile").classList.toggle("alarm", collapsed);
   byId("health-tile").classList.toggle("unknown", rounds === 0);
   setText(byId("health"), rounds === 0 ? UNKNOWN : collapsed ? "Alarm" : "Fine");

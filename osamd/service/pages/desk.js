@@ -10,7 +10,9 @@ export const UNDO = 5_000; // ms in which an answer can be taken back
 const AHEAD = 2; // samples claimed: the one shown and the next
 const LEASE = 60; // s; the time after which a closed tab gives its samples back
 const RENEW = 20_000; // ms; three times within a lease
+const RETRY = 5_000; // ms after a claim that did not come through
 const QUIET = 2_000; // ms without a claim after one that brought nothing
+const COPY = 100; // ms in which another tab says that it has the same name
 const BACK_OFF = [1, 2, 4, 8, 15, 30]; // s before an answer is sent again
 
 export class Desk {
@@ -24,7 +26,7 @@ export class Desk {
   #claiming = false;
   #again = false;
   #emptyAt = -Infinity;
-  #quiet = 0;
+  #later = 0;
   #sending = false;
   #timer = 0;
   #wake = () => {};
@@ -42,7 +44,13 @@ export class Desk {
     setInterval(() => document.hidden || this.refill(), RENEW);
   }
 
+  /** Whether more may come in a moment. */
+  get busy() {
+    return this.#claiming || this.#skipping.size > 0;
+  }
+
   async start() {
+    if (this.outbox.length) await this.#nap(COPY); // a copy of a tab then knows that these are not its own
     await this.#drain(1); // what the page before this one sent as it closed may not have arrived
     await this.refill();
   }
@@ -51,14 +59,15 @@ export class Desk {
   answer(label, title) {
     const query = this.queue.shift();
     if (!query) return;
-    this.commit();
+    this.#seal();
     this.staged = { round: query.round, label, title, query };
     this.answered += 1;
     this.#timer = setTimeout(() => this.commit(), UNDO);
     this.#save();
     this.say(`Round ${count(query.round)}: ${within(title)}. Press U to take it back.`);
-    this.changed();
     this.refill();
+    this.#drain();
+    this.changed();
   }
 
   /** Takes the staged answer back and shows its sample again. */
@@ -97,14 +106,18 @@ export class Desk {
 
   /** From now on the staged answer is on its way. */
   commit() {
+    this.#seal();
+    this.#save();
+    this.#drain();
+    this.changed();
+  }
+
+  #seal() {
     clearTimeout(this.#timer);
     if (!this.staged) return;
     const { round, label, title } = this.staged;
     this.outbox.push({ round, label, title });
     this.staged = null;
-    this.#save();
-    this.changed();
-    this.#drain();
   }
 
   /** Sends everything at once, since the page may be gone in a moment. */
@@ -120,10 +133,10 @@ export class Desk {
     const rest = this.queue.filter((query) => query.round !== round);
     if (rest.length === this.queue.length) return;
     this.queue = rest;
-    if (shown) this.say(`Round ${count(round)} ${how}; here is the next one.`);
+    if (shown) this.say(`Round ${count(round)} ${how}${rest.length ? "; here is the next one" : ""}.`);
     this.#save();
-    this.changed();
     this.refill();
+    this.changed();
   }
 
   /** Called for each new query: one more waits. */
@@ -134,8 +147,12 @@ export class Desk {
   /** Called with each status: claims more where something waits that nobody holds. */
   noticed({ pending, held }) {
     if (this.queue.length >= AHEAD || pending <= held) return;
-    clearTimeout(this.#quiet);
-    this.#quiet = setTimeout(() => this.refill(), Math.max(0, this.#emptyAt + QUIET - performance.now()));
+    this.#refillIn(Math.max(0, this.#emptyAt + QUIET - performance.now()));
+  }
+
+  #refillIn(milliseconds) {
+    clearTimeout(this.#later);
+    this.#later = setTimeout(() => this.refill(), milliseconds);
   }
 
   /** Claims up to AHEAD samples, and renews the claims on those that are here. */
@@ -156,8 +173,7 @@ export class Desk {
       } catch (refused) {
         this.failing = true;
         this.say(refused.passing ? `${refused.message} The page tries again by itself.` : refused.message);
-        this.#emptyAt = performance.now();
-        setTimeout(() => this.refill(), 5_000);
+        this.#refillIn(RETRY);
       }
     }
     this.#claiming = false;

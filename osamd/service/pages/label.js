@@ -10,6 +10,12 @@ const RESERVED = "us"; // undo and skip
 const LETTERS = [..."abcdefghijklmnopqrstuvwxyz"].filter((letter) => !RESERVED.includes(letter));
 const KEYS = [..."123456789", ...LETTERS]; // of the first class, the second, ...
 
+const STATES = {
+  loading: ["Loading", ""],
+  lost: ["Cannot go on just now", ""], // the note says why
+  empty: ["Nothing to answer", "Nothing waits for an answer."],
+};
+
 const page = byId("page");
 const panel = { guess: byId("guess"), margin: byId("margin"), words: byId("words"), bars: byId("bars") };
 const order = byId("order");
@@ -22,13 +28,15 @@ let units = new Map();
 let choices = [];
 let keys = []; // of each class
 let status = null;
-let shown; // the query that stands on the page, null for the empty state, undefined before the first
+let shown = null; // the query that stands on the page
 
 const desk = new Desk({ changed, say: (text) => setText(byId("note"), text), order: () => order.value });
 
 function changed() {
   const query = desk.queue[0] ?? null;
-  if (query !== shown && (query || desk.ready)) show(query);
+  const waits = desk.busy || !desk.ready ? "loading" : "empty";
+  const state = query ? "sample" : desk.failing ? "lost" : waits;
+  if (query !== shown || state !== page.dataset.state) show(query, state);
   setText(byId("answered"), count(desk.answered));
   undo.setAttribute("aria-disabled", desk.staged ? "false" : "true");
   if (undo.dataset.round !== String(desk.staged?.round ?? "")) {
@@ -43,9 +51,9 @@ function changed() {
   showTitle();
 }
 
-function show(query) {
+function show(query, state) {
   shown = query;
-  page.dataset.state = query ? "sample" : "empty";
+  page.dataset.state = state;
   const cannot = query ? "false" : "true";
   for (const button of [...choices, skip]) button.setAttribute("aria-disabled", cannot);
   showDoubt(panel, query, classes);
@@ -57,9 +65,10 @@ function show(query) {
   const guessed = byId("choices").querySelector(".guessed");
   if (guessed) byId("choices").scrollTop = guessed.offsetTop - byId("choices").clientHeight / 2 + guessed.offsetHeight / 2;
   if (!query) {
-    setText(byId("heading"), "Nothing to answer");
+    const [heading, spoken] = STATES[state];
+    setText(byId("heading"), heading);
     setText(byId("about"), "");
-    setText(byId("spoken"), "Nothing waits for an answer.");
+    setText(byId("spoken"), spoken);
     return;
   }
   const parts = [query.id ? `“${query.id}”` : "", `asked ${moment(query.asked_at)}`];
