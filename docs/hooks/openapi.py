@@ -112,7 +112,7 @@ Each route names the [role](../guides/operations.md#tokens-and-roles) it takes."
 
 
 def _codes() -> str:
-    from osamd.service.api import STATUS
+    from osamd.service.refusals import STATUS
 
     guard = {"cross-site": 403, "unsupported-media-type": 415, "timeout": 408, "internal": 500}
     rows = [f"| `{code}` | {(STATUS | guard)[code]} | {meaning} |" for code, meaning in CODES.items()]
@@ -280,11 +280,11 @@ def _kind(schema: dict[str, Any]) -> str:
 
 def _roles(app: Any) -> dict[str, str]:
     """Who may use each route, from what it depends on."""
-    from osamd.service import api
+    from osamd.service import access, routes
 
-    words = {api.annotator: "an annotator's token", api.client: "a client's token", api.person: "any token"}
+    words = {access.annotator: "an annotator's token", access.client: "a client's token", access.person: "any token"}
     told: dict[str, str] = {}
-    for prefix, router in (("/v1", api.router), ("", _web())):
+    for prefix, router in (("/v1", routes.router), ("", _web())):
         for route in router.routes:
             called = set(_calls(route.dependant))
             role = next((text for call, text in words.items() if call in called), "no token")

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from osamd.service import auth, wire
-from osamd.service.api import Anyone, App, QuickRoute
+from osamd.service.access import Anyone, App, QuickRoute
 from osamd.service.engine import Refusal
 
 PAGES = Path(__file__).parent / "pages"

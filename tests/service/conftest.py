@@ -34,6 +34,13 @@ class Postgres:
         self._data = self._folder / "data"
         self._run("initdb", "-D", self._data, "-U", "osamd", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         self._control("start")
+        # Its input ends with this process, however that ends, and then the server goes too.
+        end = 'read _; "$0" -D "$1/data" -w -m immediate stop; rm -rf "$1"'
+        command = ["sh", "-c", end, str(binaries / "pg_ctl"), str(self._folder)]
+        quiet, pipe = subprocess.DEVNULL, subprocess.PIPE
+        self._guard = subprocess.Popen(
+            command, stdin=pipe, stdout=quiet, cwd="/", user=self._user, start_new_session=True
+        )
         self._admin, self._inside = (
             sql.create_engine(self.url(name), isolation_level="AUTOCOMMIT", poolclass=sql.NullPool)
             for name in ("postgres", self.database)
@@ -64,8 +71,7 @@ class Postgres:
         self._control("restart", "-m", "fast")
 
     def stop(self) -> None:
-        self._control("stop", "-m", "immediate")
-        shutil.rmtree(self._folder)
+        self._guard.communicate()
 
     def _control(self, *what: str) -> None:
         options = f"-c listen_addresses='' -c unix_socket_directories={self._folder} -c fsync=on"

@@ -565,15 +565,15 @@ def test_a_body_that_does_not_come_is_given_up(web, monkeypatch):
 def test_a_large_body_of_many_faults_is_refused_as_soon_as_the_first_is_found(web, monkeypatch):
     """Bodies of a megabyte with some hundred thousand faults: pydantic's list of all of them would take a minute."""
     seen = []
-    from osamd.service import api
+    from osamd.service import refusals
 
-    told = api._on_invalid
+    told = refusals._on_invalid
 
     async def counted(request, error):
         seen.append(len(error.errors()))
         return await told(request, error)
 
-    monkeypatch.setitem(web.app.exception_handlers, api.RequestValidationError, counted)
+    monkeypatch.setitem(web.app.exception_handlers, refusals.RequestValidationError, counted)
     many = 100_000
     bodies = [
         b'{"features":[' + b",".join([b"{}"] * many) + b"]}",

@@ -1,0 +1,188 @@
+"""The way in over HTTP: every route checks, lets the engine do it, and answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi.responses import StreamingResponse
+from pydantic import Discriminator, Tag
+
+from osamd import __version__
+from osamd.errors import InputError
+from osamd.service import sse, wire
+from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Parts
+from osamd.service.engine import Answer, Refusal
+from osamd.service.refusals import Refused
+
+router = APIRouter(route_class=KnownRoute)
+
+
+def _number_of(body: Any) -> str:
+    return "many" if isinstance(body, wire.Samples | wire.Labels) or _has_list(body) else "one"
+
+
+def _has_list(body: Any) -> bool:
+    return isinstance(body, dict) and ("samples" in body or "labels" in body)
+
+
+SampleBody = Annotated[
+    Annotated[wire.Sample, Tag("one")] | Annotated[wire.Samples, Tag("many")], Discriminator(_number_of)
+]
+LabelBody = Annotated[Annotated[wire.Told, Tag("one")] | Annotated[wire.Labels, Tag("many")], Discriminator(_number_of)]
+
+
+@router.post("/samples", tags=["samples"], response_model=wire.Decided | wire.Decisions)
+async def decide(body: SampleBody, parts: App, who: Client) -> Response:
+    """Decide on one sample or on several, one after the other, and say whether their labels are asked for.
+
+    What is learned from a sample that is no query is learned at once. A sample with an id that was sent before is
+    answered as then. If one of several samples is not as the schema says, nothing is done.
+    """
+    given = body.samples if isinstance(body, wire.Samples) else [body]
+    _refuse_many(parts, len(given))
+    rows = []
+    for i, sample in enumerate(given):
+        try:
+            rows.append((sample.id, parts.schema.row(sample.features)))
+        except InputError as error:
+            place = f"samples.{i}.features" if isinstance(body, wire.Samples) else "features"
+            raise Refused("invalid", str(error), f"body.{place}") from None
+    outcomes = await parts.engine.do(parts.engine.observe, rows)
+    if isinstance(body, wire.Samples):
+        return _json({"decisions": [_told(parts.decided, one) for one in outcomes]})
+    if isinstance(outcomes[0], Refusal):
+        raise outcomes[0]
+    return _json(parts.decided(outcomes[0]))
+
+
+@router.post("/labels", tags=["queries"], response_model=wire.Outcome | wire.Outcomes)
+async def tell(body: LabelBody, parts: App, who: Anyone) -> Response:
+    """Give the labels of queries. The first answer stands: the same again is `repeated`, another one is refused."""
+    given = body.labels if isinstance(body, wire.Labels) else [body]
+    _refuse_many(parts, len(given))
+    labels = []
+    for i, told in enumerate(given):
+        place = f"body.labels.{i}" if isinstance(body, wire.Labels) else "body"
+        if (told.round is None) == (told.id is None):
+            raise Refused("invalid", "give the round or the id of the sample, and not both.", place)
+        name = who.name if told.holder is None else f"{who.name}/{told.holder}"
+        try:
+            labels.append((told.id if told.round is None else told.round, parts.class_of(told.label), name))
+        except Refusal as refusal:
+            raise Refused(refusal.code, refusal.message, f"{place}.label") from None
+    outcomes = await parts.engine.do(parts.engine.answer, labels)
+    if isinstance(body, wire.Labels):
+        return _json({"outcomes": [_told(Answer._asdict, one) for one in outcomes]})
+    if isinstance(outcomes[0], Refusal):
+        raise outcomes[0]
+    return _json(outcomes[0]._asdict())
+
+
+Order = Annotated[wire.Order, Query(description="Or the least certain first.")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+RoundInPath = Annotated[int, Path(ge=0, le=wire.MOST)]
+
+
+@router.get("/queries", tags=["queries"], response_model=wire.Queries)
+def pending(parts: App, who: Annotator, order: Order = "oldest", limit: Limit = 20) -> Response:
+    """The queries that wait for their labels; those that were skipped come last."""
+    waiting, now = parts.engine.queries(order), parts.engine.now()
+    return _json({"queries": [parts.query(one, now) for one in waiting[:limit]], "pending": len(waiting)})
+
+
+@router.post("/queries/claim", tags=["queries"], response_model=wire.Queries)
+async def claim(body: wire.Claim, parts: App, who: Annotator) -> Response:
+    """Take queries to answer, for a while in which nobody else gets them: those held already, then others."""
+    holder = f"{who.name}/{body.holder}"
+    engine = parts.engine
+    waiting = await engine.do(engine.claim, holder, body.order, body.limit, body.lease)
+    now = engine.now()
+    return _json({"queries": [parts.query(one, now) for one in waiting], "pending": len(engine.queries())})
+
+
+@router.post("/queries/expire", tags=["queries"])
+async def expire_older(body: wire.Expire, parts: App, who: Annotator) -> wire.Expired:
+    """Give up waiting for labels that were asked for more than so many rounds ago."""
+    return wire.Expired(expired=await parts.engine.do(parts.engine.expire_older, body.older_than))
+
+
+@router.post("/queries/{round}/skip", tags=["queries"])
+async def skip(round: RoundInPath, body: wire.Skip, parts: App, who: Annotator) -> wire.Ended:
+    """Leave a query to others, or for later: it goes behind those that were skipped less often."""
+    await parts.engine.do(parts.engine.skip, round, f"{who.name}/{body.holder}")
+    return wire.Ended(round=round, status="skipped")
+
+
+@router.post("/queries/{round}/expire", tags=["queries"])
+async def expire(round: RoundInPath, parts: App, who: Annotator) -> wire.Ended:
+    """Give up waiting for one label: the model's own opinion stands in for it."""
+    return wire.Ended(round=round, status=await parts.engine.do(parts.engine.expire, round))
+
+
+@router.get("/status", tags=["status"], response_model=wire.Status)
+def status(parts: App, who: Anyone) -> Response:
+    """How it stands: rounds, labels, budget, accuracy from the labels alone, health."""
+    return _json(_status(parts))
+
+
+@router.get("/history", tags=["status"], response_model=wire.History)
+def history(parts: App, who: Anyone, points: Annotated[int, Query(ge=2, le=5000)] = 300) -> Response:
+    """How it stood over the rounds: a point every hundred, thinned to at most `points`."""
+    told = ",".join(parts.log.points(points))  # each was written as JSON
+    classes = json.dumps(parts.classes)
+    return Response(f'{{"points":[{told}],"classes":{classes}}}', media_type="application/json")
+
+
+@router.get("/schema", tags=["status"])
+def schema(parts: App, who: Anyone) -> wire.Described:
+    """What samples and classes are."""
+    told = parts.schema
+    image = told.image
+    size = None if image is None else wire.ImageSize(height=image.height, width=image.width, channels=image.channels)
+    return wire.Described(
+        title=told.title, features=told.features, columns=told.columns, image=size, classes=told.classes
+    )
+
+
+@router.get(
+    "/events",
+    tags=["status"],
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def events(
+    parts: App,
+    who: Annotator,
+    last_event_id: Annotated[str | None, Header(description="Go on after this one.")] = None,
+) -> StreamingResponse:
+    """Server-sent events: `status` at most four times a second, and `query`, `label`, `expire`, `skip`, `claim`."""
+    sse.refuse_many(parts.bell)
+    after = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 16 else None
+
+    def told() -> str | None:
+        return json.dumps(_status(parts)) if parts.door.knows(who) else None
+
+    listening = sse.stream(parts.engine, parts.log, parts.bell, after, told)
+    return StreamingResponse(listening, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+def _status(parts: Parts) -> dict[str, Any]:
+    return parts.engine.status() | {"version": __version__}
+
+
+def _refuse_many(parts: Parts, number: int) -> None:
+    most = parts.engine.state.config.max_batch
+    if number > most:
+        raise Refusal("too-large", f"one request may hold {most}, and this one holds {number}; send several.")
+
+
+def _told(tell: Any, outcome: Any) -> Any:
+    if isinstance(outcome, Refusal):
+        return wire.problem(outcome.code, outcome.message)
+    return tell(outcome)
+
+
+def _json(content: Any) -> Response:
+    return Response(json.dumps(content, allow_nan=False, separators=(",", ":")), media_type="application/json")
