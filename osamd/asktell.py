@@ -217,7 +217,7 @@ class AskTell(ABC):
 
     def remade(self, **changes: Any) -> Self:
         """A learner that has learned what this one has, with other settings: any of eta, sigma, method, label_rate,
-        budget, budget_window, max_labels, floor and expire_after. The labels for its budget are counted anew.
+        budget, budget_window, max_labels, floor and expire_after. Where asking is changed, labels are counted anew.
 
         >>> from osamd import OSAMD
         >>> OSAMD(features=2, budget=0.1).remade(budget=0.5, method="omd-partial")
@@ -233,7 +233,8 @@ class AskTell(ABC):
         limits = {name: changes[given] for name, given in _LIMITS.items() if given in changes}
         if limits:  # the floor follows from the rate where it is not given
             content["budget"] |= {"floor": None} | limits
-        del arrays["book"]
+        if set(changes) - {"eta", "expire_after"}:
+            del arrays["book"]
         return self._revive(store.Saved(arrays, content), *self._like())
 
     def _like(self) -> tuple[Any, ...]:

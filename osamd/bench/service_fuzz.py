@@ -329,7 +329,7 @@ def _resident(process: int) -> int:
 
 def _learner_is_the_logs(folder: Path) -> bool:
     """Whether the learner that the service kept when it stopped is the one that the log alone gives."""
-    from osamd.service.engine import Fold
+    from osamd.service.fold import Fold
     from osamd.service.log import Log
     from osamd.service.state import open_state
 

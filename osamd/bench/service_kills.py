@@ -247,7 +247,7 @@ def _under_load(server: Server, people: list[Sender | Annotator], known: Known, 
 
 def examined(state: Any, database: str | None, known: Known, status: dict[str, Any]) -> dict[str, Any]:
     """The log against what was acknowledged, and its fold against what was served last."""
-    from osamd.service.engine import Fold
+    from osamd.service.fold import Fold
     from osamd.service.server import open_log
 
     log = open_log(state, database)

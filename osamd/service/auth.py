@@ -18,7 +18,8 @@ from typing import NamedTuple
 import sqlalchemy as sql
 
 from osamd.errors import InputError, nearest
-from osamd.service.log import Log, sessions, tokens
+from osamd.service.log import Log
+from osamd.service.tables import sessions, tokens
 
 ROLES = ("client", "annotator")
 COOKIE = "osamd_session"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import queue
 import threading
 import time
@@ -23,12 +22,14 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import sqlalchemy as sql
 
-from osamd.decisions import Decision
 from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.service import log as logs
-from osamd.service.log import Event, Log, Snapshot, StorageError
+from osamd.service import standing
+from osamd.service.fold import Fold, folded
+from osamd.service.log import Event, Log, StorageError
 from osamd.service.state import State, try_out
+from osamd.service.tables import points
 
 T = TypeVar("T")
 
@@ -71,70 +72,6 @@ class Answer(NamedTuple):
     round: int
     label: Any
     status: str
-
-
-class Fold:
-    """The learner after some events, with what happened on the day of the last one."""
-
-    def __init__(self, state: State, snapshot: Snapshot | None) -> None:
-        self.state = state
-        self.learner = state.learner(None if snapshot is None else snapshot.learner)
-        self.seq = 0 if snapshot is None else snapshot.seq
-        self.today: dict[str, int] = {"day": 0, "rounds": 0, "asked": 0, "told": 0}
-        if snapshot is not None:
-            self.today |= json.loads(snapshot.counts)
-
-    def play(self, row: Array) -> Decision:
-        """A whole round, but for the label that is asked for."""
-        decision = self.learner.ask(self.state.sample(row))
-        if not decision.query:
-            self.learner.tell(decision)
-        return decision
-
-    def count(self, event: Event) -> None:
-        """Enter an event into the counts."""
-        self.seq = event.seq
-        day = int(event.at // 86_400)
-        if day != self.today["day"]:
-            self.today = {"day": day, "rounds": 0, "asked": 0, "told": 0}
-        if event.kind == "sample":
-            self.today["rounds"] += 1
-            self.today["asked"] += bool(event.query)
-        elif event.kind == "label":
-            self.today["told"] += 1
-
-    def repeat(self, event: Event) -> None:
-        """Play an event of the log again, and see that it comes out as it is written."""
-        if event.kind == "sample":
-            assert event.features is not None
-            decision = self.play(np.frombuffer(event.features).copy())
-            if (decision.id, decision.draw, decision.query, decision.margin) != (
-                event.round,
-                event.draw,
-                event.query,
-                event.margin,
-            ):
-                raise InputError(
-                    f"event {event.seq} of the log does not come out as it is written: this osamd, numpy or processor"
-                    " computes otherwise than the one that wrote it; start it there, stop it properly, and come back."
-                )
-        elif event.kind == "label":
-            assert event.label is not None
-            self.learner.tell(event.round, self.learner.classes[event.label])
-        elif event.kind == "expire":
-            self.learner.expire(event.round)
-        self.count(event)
-
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self.seq, json.dumps(self.today), self.learner.to_bytes())
-
-
-def folded(state: State, log: Log) -> Fold:
-    """The state that the log tells."""
-    fold = Fold(state, log.snapshot())
-    for event in log.all_since(fold.seq):
-        fold.repeat(event)
-    return fold
 
 
 class Engine:
@@ -289,7 +226,8 @@ class Engine:
         with self._lock:
             live = self._live
             if self._known_at != (live.seq, self._day()):
-                self._known, self._known_at = self._status(live), (live.seq, self._day())
+                self._known = standing.status(live, len(self._waiting), self._day())
+                self._known_at = live.seq, self._day()
             return self._known | {"held": sum(one.held(self._clock()) for one in self.queries())}
 
     # The thread.
@@ -342,7 +280,7 @@ class Engine:
         live = self._live
         logs.append(self._connection, self._rows)
         if self._points:
-            self._connection.execute(sql.insert(logs.points), self._points)
+            self._connection.execute(sql.insert(points), self._points)
         if live.seq - self._kept >= SNAPSHOT_EVERY or (stopping and live.seq > self._kept):
             logs.keep_snapshot(self._connection, live.snapshot())
             self._kept = live.seq
@@ -488,71 +426,18 @@ class Engine:
         return found
 
     def _point(self, at: float) -> dict[str, Any]:
-        learner = self._live.learner
-        whole, recent, health = learner.accuracy(), learner.accuracy(window=True), learner.health()
-        shares = self._decided / max(1.0, self._decided.sum())
+        told = standing.point(self._live, len(self._waiting), self._decided, at)
         self._decided[:] = 0.0
-        return {
-            "round": learner.rounds,
-            "at": round(at, 3),
-            "accuracy": number(whole.value),
-            "low": number(whole.low),
-            "high": number(whole.high),
-            "recent": number(recent.value),
-            "recent_low": number(recent.low),
-            "recent_high": number(recent.high),
-            "asked": learner.asked,
-            "told": learner.told,
-            "expired": learner.expired,
-            "pending": len(self._waiting),
-            "margin": number(health.margin),
-            "disagreement": number(health.disagreement),
-            "decided": [round(share, 4) for share in shares.tolist()],
-        }
-
-    def _status(self, live: Fold) -> dict[str, Any]:
-        learner = live.learner
-        limits, rounds, asked = learner.limits, learner.rounds, learner.asked
-        today = live.today if live.today["day"] == self._day() else {"rounds": 0, "asked": 0, "told": 0}
-        rate_left = None if limits.rate is None else max(0, math.floor(limits.rate * rounds) - asked)
-        count_left = None if limits.max_labels is None else limits.max_labels - asked
-        day_left = None if limits.rate is None else max(0, math.floor(limits.rate * today["rounds"]) - today["asked"])
-        return {
-            "seq": live.seq,
-            "rounds": rounds,
-            "asked": asked,
-            "told": learner.told,
-            "expired": learner.expired,
-            "pending": len(self._waiting),
-            "classes": learner.classes,
-            "method": learner.method,
-            "budget": limits._asdict()
-            | {"spent": asked / rounds if rounds else None, "left": _least(rate_left, count_left)},
-            "today": {name: today[name] for name in ("rounds", "asked", "told")}
-            | {"left": _least(day_left, count_left)},
-            "accuracy": {name: number(value) for name, value in learner.accuracy()._asdict().items()},
-            "recent": {name: number(value) for name, value in learner.accuracy(window=True)._asdict().items()},
-            "health": {name: number(value) for name, value in learner.health()._asdict().items()},
-        }
+        return told
 
     def _day(self) -> int:
         return int(self._clock() // 86_400)
-
-
-def number(value: Any) -> Any:
-    """A number as JSON takes it: None where it is not finite."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _size(request: Any) -> int:
     """Of what waits for the engine: samples, labels, or one for any other request."""
     first = request[1][0] if request is not None and request[1] else None
     return len(first) if isinstance(first, list) else 1
-
-
-def _least(*values: int | None) -> int | None:
-    given = [value for value in values if value is not None]
-    return min(given) if given else None
 
 
 def _resolve(answers: Iterable[tuple[Any, Any]]) -> None:

@@ -22,8 +22,9 @@ from osamd.asktell import AskTell
 from osamd.errors import InputError, lookup
 from osamd.methods import METHODS
 from osamd.reproduce.results import Table
-from osamd.service.log import Event, Log, StorageError, about, events
+from osamd.service.log import Event, Log, StorageError
 from osamd.service.state import State
+from osamd.service.tables import about, events
 
 WINDOW = 1000
 

@@ -13,7 +13,8 @@ import sqlalchemy as sql
 import osamd
 from osamd.bench.service_kills import content_of
 from osamd.service import engine as engines
-from osamd.service.engine import Engine, Fold, Refusal
+from osamd.service.engine import Engine, Refusal
+from osamd.service.fold import Fold
 from osamd.service.log import Event, Log
 from osamd.service.schema import Schema, of_learner
 from osamd.service.state import State, create, open_state

@@ -12,7 +12,8 @@ from engine_cases import Service, linear_state
 import osamd
 from osamd.cli import main
 from osamd.errors import InputError
-from osamd.service.engine import Engine, Fold
+from osamd.service.engine import Engine
+from osamd.service.fold import Fold
 from osamd.service.log import Event, Log
 from osamd.service.replay import replay
 from osamd.service.schema import of_learner

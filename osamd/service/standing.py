@@ -1,0 +1,73 @@
+"""How a service stands: what /v1/status tells, and the points of its history."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from osamd.numerics import Array
+from osamd.service.fold import Fold
+
+
+def status(live: Fold, pending: int, day: int) -> dict[str, Any]:
+    """How it stands; `day` is today's, in days since 1970."""
+    learner = live.learner
+    limits, rounds, asked = learner.limits, learner.rounds, learner.asked
+    today = live.today if live.today["day"] == day else {"rounds": 0, "asked": 0, "told": 0}
+    rate_left = None if limits.rate is None else max(0, math.floor(limits.rate * rounds) - asked)
+    count_left = None if limits.max_labels is None else limits.max_labels - asked
+    day_left = None if limits.rate is None else max(0, math.floor(limits.rate * today["rounds"]) - today["asked"])
+    spent = asked / rounds if rounds else None
+    return {
+        "seq": live.seq,
+        "rounds": rounds,
+        "asked": asked,
+        "told": learner.told,
+        "expired": learner.expired,
+        "pending": pending,
+        "classes": learner.classes,
+        "method": learner.method,
+        "budget": limits._asdict() | {"spent": spent, "left": _least(rate_left, count_left)},
+        "today": {name: today[name] for name in ("rounds", "asked", "told")} | {"left": _least(day_left, count_left)},
+        "accuracy": _numbers(learner.accuracy()),
+        "recent": _numbers(learner.accuracy(window=True)),
+        "health": _numbers(learner.health()),
+    }
+
+
+def point(live: Fold, pending: int, decided: Array, at: float) -> dict[str, Any]:
+    """One point of the history; `decided` counts the decisions for each class since the point before."""
+    learner = live.learner
+    whole, recent, health = learner.accuracy(), learner.accuracy(window=True), learner.health()
+    shares = decided / max(1.0, decided.sum())
+    return {
+        "round": learner.rounds,
+        "at": round(at, 3),
+        "accuracy": _number(whole.value),
+        "low": _number(whole.low),
+        "high": _number(whole.high),
+        "recent": _number(recent.value),
+        "recent_low": _number(recent.low),
+        "recent_high": _number(recent.high),
+        "asked": learner.asked,
+        "told": learner.told,
+        "expired": learner.expired,
+        "pending": pending,
+        "margin": _number(health.margin),
+        "disagreement": _number(health.disagreement),
+        "decided": [round(share, 4) for share in shares.tolist()],
+    }
+
+
+def _numbers(told: Any) -> dict[str, Any]:
+    return {name: _number(value) for name, value in told._asdict().items()}
+
+
+def _number(value: Any) -> Any:
+    """A number as JSON takes it: None where it is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _least(*values: int | None) -> int | None:
+    given = [value for value in values if value is not None]
+    return min(given) if given else None
