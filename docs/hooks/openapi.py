@@ -36,7 +36,7 @@ CODES = {
     "too-large": "the body is above 8 MiB, or holds too many samples or labels",
     "unsupported-media-type": "the header `Content-Type: application/json` is missing",
     "overloaded": "too many requests wait; try again after the seconds in `Retry-After`",
-    "storage": "the log cannot be written, and nothing was done; try again later",
+    "storage": "the log cannot be written; send it again later, with the same id",
     "internal": "a fault of the service's own; its log tells",
 }
 """What each code of a refusal means."""

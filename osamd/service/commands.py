@@ -1,4 +1,4 @@
-"""The commands of the service: init, serve, token, replay, demo."""
+"""The commands of the service: init, serve, token, replay, export, demo."""
 
 from __future__ import annotations
 
@@ -142,15 +142,10 @@ def token(
     Example: osamd token shop --name anna --role annotator
     """
     _require_service()
-    from osamd.errors import InputError
-    from osamd.service import auth, server
-    from osamd.service.log import StorageError
-    from osamd.service.state import open_state
+    from osamd.service import auth
+    from osamd.service.server import opened
 
-    opened = open_state(state)
-    log = server.open_log(opened, database)
-    try:
-        log.make_tables()
+    with opened(state, database) as (_, log):
         if revoke is not None:
             auth.revoke_token(log, revoke)
             print(f"Revoked {revoke}.")
@@ -159,10 +154,6 @@ def token(
         else:
             for known, its_role in auth.token_names(log):
                 print(f"{known}  {its_role}")
-    except StorageError as error:
-        raise InputError(f"the database {log.name} cannot be used ({error}); try again.") from error
-    finally:
-        log.close()
 
 
 def replay(
@@ -186,6 +177,25 @@ def replay(
     from osamd.service.replay import show_replay
 
     show_replay(state, database, _given(budget, budget_window, max_labels, method=method, eta=eta, sigma=sigma))
+
+
+def export(
+    state: Folder,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the learner.")],
+    database: Database = None,
+) -> None:
+    """Write the learner as it stands into a file, to be loaded by `osamd.OSAMD.load`, while the service goes on.
+
+    Example: osamd export shop shop-today.safetensors
+    """
+    _require_service()
+    from osamd.service.fold import folded
+    from osamd.service.server import opened
+
+    with opened(state, database) as (its_state, log):
+        fold = folded(its_state, log)
+    fold.learner.save(file)
+    print(f"Wrote {file}: {fold.learner!r}")
 
 
 def demo(
@@ -252,4 +262,4 @@ def _listed(given: Listed) -> list[str] | None:
     return None if given is None else names(given)
 
 
-COMMANDS: tuple[Any, ...] = (init, serve, token, replay, demo)
+COMMANDS: tuple[Any, ...] = (init, serve, token, replay, export, demo)

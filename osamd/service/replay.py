@@ -22,7 +22,7 @@ from osamd.asktell import AskTell
 from osamd.errors import InputError, lookup
 from osamd.methods import METHODS
 from osamd.reproduce.results import Table
-from osamd.service.log import Event, Log, StorageError
+from osamd.service.log import Event, Log
 from osamd.service.state import State
 from osamd.service.tables import about, events
 
@@ -46,21 +46,13 @@ class Played:
 
 def show_replay(folder: Path, database: str | None, changes: Mapping[str, Any]) -> None:
     """The body of `osamd replay`."""
-    from osamd.service.server import open_log
-    from osamd.service.state import open_state
+    from osamd.service.server import opened
     from osamd.terminal import show
 
     if "method" in changes:
         lookup("replay", "method", changes["method"], METHODS)
-    state = open_state(folder)
-    log = open_log(state, database)
-    try:
-        log.make_tables()
+    with opened(folder, database) as (state, log):
         before, after = replay(state, log, **changes)
-    except StorageError as error:
-        raise InputError(f"the database {log.name} cannot be used ({error}); try again.") from error
-    finally:
-        log.close()
     show(table(before, after, changes))
 
 

@@ -19,8 +19,8 @@ from osamd.service import auth
 from osamd.service.api import make_app
 from osamd.service.engine import Engine
 from osamd.service.guard import overloaded
-from osamd.service.log import Log
-from osamd.service.state import State
+from osamd.service.log import Log, StorageError
+from osamd.service.state import CONFIG, State, create, open_state
 
 MOST_CONNECTIONS = 768
 """More than requests may wait for the engine, so that overload is told as such."""
@@ -33,6 +33,20 @@ SLOWEST_HEAD = 30.0
 def open_log(state: State, database: str | None) -> Log:
     """The log of a service: the database, or SQLite in the folder."""
     return Log(state.log_file if database is None else database)
+
+
+@contextmanager
+def opened(folder: Path, database: str | None) -> Iterator[tuple[State, Log]]:
+    """A folder and its log, for a command that uses it beside the service."""
+    state = open_state(folder)
+    log = open_log(state, database)
+    try:
+        log.make_tables()
+        yield state, log
+    except StorageError as error:
+        raise InputError(f"the database {log.name} cannot be used ({error}); try again.") from error
+    finally:
+        log.close()
 
 
 def serve(
@@ -53,7 +67,7 @@ def serve(
             listening.bind((host, port))
         except OSError as error:
             raise InputError(
-                f"`--host {host} --port {port}`: cannot listen there ({error.strerror}); give another --port."
+                f"`--host {host} --port {port}`: cannot listen there ({error.strerror}); give another --port or --host."
             ) from error
         engine.start()
         try:
@@ -173,8 +187,6 @@ def is_loopback(host: str) -> bool:
 
 def state_of(folder: Path, model: Path | None) -> State:
     """The folder of a service; made from a saved learner where there is none."""
-    from osamd.service.state import CONFIG, create, open_state
-
     if (folder / CONFIG).exists():
         if model is not None:
             raise InputError(f"`--model {model}`: {folder} has a learner already; leave it out, or give another --dir.")
@@ -184,6 +196,6 @@ def state_of(folder: Path, model: Path | None) -> State:
             f"{folder} is no service; make one by `osamd init {folder} --source TABLE --label COLUMN`, or give"
             " --model FILE, a learner that `save` wrote."
         )
-    from osamd.learner import OSAMD
+    from osamd.service.making import linear
 
-    return create(folder, OSAMD.load(model), title=model.stem)
+    return create(folder, linear(model), title=model.stem)

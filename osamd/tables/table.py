@@ -227,14 +227,14 @@ def _classes(source: Source, first: Block, label: str, warmup: int) -> list[Clas
     texts = {text for text in map(label_of, cells) if text is not None}
     if len(texts) > MOST_CLASSES:
         raise InputError(
-            f"`--label {label}`: {len(texts)} values in the {warmup} warm-up rows; a classifier needs classes, so"
+            f"`--label {label}`: {len(texts)} values in the first {warmup} rows; a classifier needs classes, so"
             " cut a number into ranges, or name the classes by --classes."
         )
     if len(texts) < 2:
         found = f"only {texts.pop()!r}" if texts else "nothing"
         raise InputError(
-            f"`--label {label}`: it holds {found} in the {warmup} warm-up rows; a classifier needs two classes, so"
-            " raise --warmup, or name the classes by --classes."
+            f"`--label {label}`: it holds {found} in the first {warmup} rows; a classifier needs two classes, so"
+            " give more labelled rows, or name the classes by --classes."
         )
     return _in_order(texts)
 

@@ -376,6 +376,18 @@ def test_ctrl_c_ends_the_service_with_a_snapshot_at_the_end_of_its_log_and_it_go
     assert "has a learner already" in refused(capsys, "serve", "--dir", "shop", "--model", file, "--port", "0")
 
 
+def test_the_learner_can_be_exported_while_the_service_goes_on(tmp_path, capsys):
+    saved(linear(budget=0.5))
+    with Serving("serve", "--dir", "state", "--model", "learner.osamd") as service:
+        for i in range(50):
+            httpx.post(f"{service.url}/v1/samples", json={"features": [i % 7, 1.0 + i]}).raise_for_status()
+        status = httpx.get(f"{service.url}/v1/status").json()
+        assert main(["export", "state", "now.safetensors"]) == 0
+        assert "50 rounds" in capsys.readouterr().out
+    exported = osamd.OSAMD.load("now.safetensors")
+    assert (exported.rounds, exported.asked, len(exported.pending)) == (50, status["asked"], status["pending"])
+
+
 def test_serve_refuses_what_it_cannot_do(tmp_path, capsys):
     assert main(["init", "shop", "--model", saved(linear())]) == 0
     capsys.readouterr()
