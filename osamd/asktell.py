@@ -29,7 +29,7 @@ from osamd import honest, store
 from osamd.decisions import Core, Decision, plain
 from osamd.errors import InputError, lookup, nearest, reject, require_whole
 from osamd.health import Health, health
-from osamd.methods import METHODS, Settings
+from osamd.methods import KNOWN, Settings
 from osamd.scores import UNLABELLED
 from osamd.streams.base import query_generator
 
@@ -57,7 +57,7 @@ class AskTell(ABC):
         window: int,
         seed: int,
     ) -> None:
-        kind = lookup("OSAMD", "method", method, METHODS)
+        kind = lookup("OSAMD", "method", method, KNOWN)
         if kind.query == "uniform" and settings.label_rate is None:
             settings = replace(settings, label_rate=limits.rate)
         self._method, self._settings, self._limits = kind, settings, limits

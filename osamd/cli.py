@@ -189,7 +189,8 @@ def run(
             help="osamd: asks where the margin is small, and trains itself on pseudolabels between labels;"
             " osamd-no-self-adaptation: asks so, learns from labels alone; osamd-no-active-query: asks uniformly, and"
             " trains itself; omd-partial: asks uniformly, labels alone; omd-all: every label; paa:"
-            " passive-aggressive, asks where the margin is small, one model.",
+            " passive-aggressive, asks where the margin is small, one model; osamd-preset: beyond the paper, with two"
+            " teachers, a memory and no step size.",
         ),
     ] = "osamd",
     delay: Annotated[

@@ -32,7 +32,7 @@ from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net
 from osamd.losses import loss as named_loss
-from osamd.methods import InnerLoops, Settings, TeacherStep
+from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep
 
 
 class OSAMD(AskTell):
@@ -86,6 +86,7 @@ class OSAMD(AskTell):
         require_kind("OSAMD", "module", module, nn.Module, "give a torch.nn.Module that takes a batch of samples")
         lookup("OSAMD", "outputs", outputs, {"logits": 0, "probabilities": 1})
         lookup("OSAMD", "batch_norm", batch_norm, {"evaluation": 0, "sample": 1})
+        lookup("OSAMD", "method", method, METHODS)
         eta = require_positive("OSAMD", "eta", eta)
         settings = Settings(
             eta=eta,

@@ -6,10 +6,11 @@ import difflib
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # its import would take a quarter of the time of `osamd --help`
+    import numpy as np
+    from numpy.typing import NDArray
 
 Part = TypeVar("Part")
 
@@ -86,6 +87,8 @@ def require_kind(call: str, argument: str, value: object, kind: type, remedy: st
 
 def require_numbers(call: str, argument: str, values: object) -> NDArray[np.float64]:
     """Real numbers in an array of one shape, as float64; not text, dates, complex numbers or rows of many lengths."""
+    import numpy as np
+
     try:
         array = np.asarray(values)
         mixed = array.dtype.kind == "O" and all(v is None or isinstance(v, numbers.Real) for v in array.flat)
@@ -99,6 +102,8 @@ def require_numbers(call: str, argument: str, values: object) -> NDArray[np.floa
 
 def require_finite(call: str, argument: str, rows: NDArray[np.float64]) -> None:
     """Refuse numbers that are not finite, naming the first row that holds one."""
+    import numpy as np
+
     finite = np.isfinite(rows)
     if not finite.all():
         bad = np.unravel_index(int(np.argmin(finite)), rows.shape)[:-1]

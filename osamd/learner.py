@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from osamd import budget as budgets
-from osamd import source, store
+from osamd import preset, source, store
 from osamd.asktell import AskTell
 from osamd.compiled.core import LinearCore
+from osamd.compiled.preset import PresetCore
 from osamd.decisions import known_classes, plain
 from osamd.errors import (
     InputError,
@@ -29,12 +30,13 @@ from osamd.errors import (
     require_finite,
     require_numbers,
     require_positive,
+    require_rate,
     require_whole,
 )
 from osamd.geometry import Geometry, euclidean
 from osamd.losses import Loss
 from osamd.losses import loss as named_loss
-from osamd.methods import InnerLoops, Settings, TeacherStep, experiments_step
+from osamd.methods import PRESET, InnerLoops, Settings, TeacherStep, experiments_step
 from osamd.methods import learner as bound
 from osamd.models import linear
 from osamd.numerics import Array
@@ -105,6 +107,12 @@ class OSAMD(AskTell):
         )
         self._standardise = bool(standardise)
         self._names: list[str] | None = None
+        if method == PRESET.name:
+            self._refuse_parts(settings)
+            if budget is None and max_labels is None:
+                budget = preset.RATE
+            if floor is None and budget is not None:
+                floor = preset.FLOOR * require_rate("OSAMD", "budget", budget)
         limits = budgets.budget(budget, budget_window, max_labels, floor)
         super().__init__(method, settings, limits, known_classes(classes), expire_after, window, seed)
         if start is not None and self._standardise:
@@ -160,8 +168,9 @@ class OSAMD(AskTell):
             classes=names,
             **settings,
         )
-        core = learner._core
-        assert isinstance(core, LinearCore)
+        core = learner._linear()
+        if isinstance(core, PresetCore):
+            core.gather(rows)
         if learner._standardise:
             core.gather(rows)
             rows = core.scaled(rows)
@@ -228,15 +237,17 @@ class OSAMD(AskTell):
 
         With `standardise` they are weights of standardised features.
         """
-        return self._linear().weights(teacher=self._method.teacher_decides)
+        weights: Array = self._linear().weights(teacher=self._method.teacher_decides)
+        return weights
 
     @property
     def teacher_weights(self) -> Array:
         """The teacher, which gives the pseudolabels."""
-        return self._linear().weights(teacher=True)
+        weights: Array = self._linear().weights(teacher=True)
+        return weights
 
-    def _linear(self) -> LinearCore:
-        if not isinstance(self._core, LinearCore):
+    def _linear(self) -> Any:
+        if self._core is None:
             raise InputError("the learner has met no sample yet, so it has no weights; give it features=... at first.")
         return self._core
 
@@ -249,13 +260,31 @@ class OSAMD(AskTell):
             if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
                 raise reject("OSAMD", "features", features, "features must be different names, or how many there are.")
             self._names, width = names, len(names)
-        settings = replace(self._settings, eta=self._eta or REACH / (width + 1))
         plain = linear(width, len(self._classes))
+        if self._method is PRESET:
+            self._begin_preset(width, None if start is None else plain.parameters(start, "OSAMD"))
+            return
+        settings = replace(self._settings, eta=self._eta or REACH / (width + 1))
         model = linear(width, len(self._classes), signed=settings.geometry.signed)
         core = LinearCore(bound(self._method, model, settings), self._book, self._meter, self._standardise)
         if start is not None:
             core.start(plain.parameters(start, "OSAMD"))
         self._bind(core, self._row)
+
+    def _begin_preset(self, width: int, start: Array | None) -> None:
+        core = PresetCore(width, len(self._classes), self._book, self._meter)
+        if start is not None:
+            core.start(start)
+        self._bind(core, self._row)
+
+    def _refuse_parts(self, settings: Settings) -> None:
+        """Refuse what the preset has no use for."""
+        given = (settings.loss, settings.geometry.name, settings.teacher, settings.adaptation, self._standardise)
+        if self._eta is not None or given != (named_loss("hinge"), "euclidean", experiments_step(), None, False):
+            raise InputError(
+                "`OSAMD(method='osamd-preset')`: it sets its steps and scales by itself; leave out eta, loss, l2,"
+                " geometry, teacher, adaptation and standardise, or name a method of the paper, as method='osamd'."
+            )
 
     def _meet(self, x: Any) -> Array:
         names = names_of(x)

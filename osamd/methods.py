@@ -52,6 +52,11 @@ METHODS = {
     )
 }
 
+PRESET = Method("osamd-preset", "OSAMD preset", "margin", self_training=True)
+"""Not of the paper: several models and a memory, without any step size (`osamd.preset`); of linear models alone."""
+
+KNOWN = METHODS | {PRESET.name: PRESET}
+
 
 class TeacherStep(NamedTuple):
     """tau = min{cap, s max(0, target - Psi)}, with s = 1 / ||grad Psi||_*^2, or `scale` where that is positive."""

@@ -19,6 +19,7 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.deep",
         "osamd.asktell",
         "osamd.decisions",
+        "osamd.preset",
         "osamd.budget",
         "osamd.honest",
         "osamd.health",

@@ -28,42 +28,14 @@ PEEK = -1.0
 """In place of a uniform: observe, and count nothing."""
 
 
-class LinearCore:
-    """A linear model for `osamd.asktell`, compiled. With `standardise` features are scaled by running statistics."""
+class Rows:
+    """What linear models have in common: their samples are rows of so many numbers."""
 
     book: Array
     meter: Array
 
-    def __init__(self, learner: Learner, book: Array, meter: Array, standardise: bool) -> None:
-        self._learner = learner
-        self.features = learner.model.features
-        start = memory_of(learner)
-        statistics = np.zeros(1 + 4 * self.features if standardise else 0)
-        ends = len(start) + 3 + np.cumsum([0, len(book), len(meter), len(statistics)])
-        start[PARTS] = len(start)
-        self._memory = np.concatenate([start, ends[:3], book, meter, statistics])
-        self.book, self.meter, self._statistics = parts(self._memory)
-        kind = f"ask {kind_of_round(learner)}"
-        ask, tell = once(kind, learner, lambda: _compiled(learner, standardise), standardise)
-        self.observe: Callable[[Array, float], Any] = partial(ask, self._memory)
-        if learner.model.classes > 2:
-            self._one_score, self.observe = self.observe, self._observe_several
-        self.learn: Callable[[int], Any] = partial(tell, self._memory)
-        self.confirm: Callable[..., Any] = partial(_confirm(), self.meter)
-        self._standardise = standardise
-
-    def _observe_several(self, sample: Array, u: float) -> Any:
-        # Compiled code that returns an array cannot be kept on disk, so the scores are copied here.
-        return *self._one_score(sample, u)[:7], of_classes(self._memory)[1].copy()
-
-    def peek(self, sample: Array) -> Any:
-        return self.observe(sample, PEEK)
-
-    def last(self) -> Array:
-        features, _, size, _ = sizes(self._memory)
-        held = self._statistics[1 + 2 * features :] if self._standardise else self._memory[VECTORS + 5 * size :]
-        sample: Array = held[:features].copy()
-        return sample
+    def __init__(self, features: int) -> None:
+        self.features = features
 
     def copied(self, sample: Array) -> Array:
         return np.array(require_numbers("ask", "x", sample))
@@ -83,6 +55,48 @@ class LinearCore:
             " features and the learner is lost. Then load an earlier save or make a new one, scale the features"
             " (standardise=True), or lower eta or the L2 term."
         )
+
+    def stacked(self, samples: list[Array]) -> Array:
+        return np.array(samples)
+
+    def unstacked(self, samples: Array, i: int) -> Array:
+        sample: Array = samples[i].copy()
+        return sample
+
+
+class LinearCore(Rows):
+    """A linear model for `osamd.asktell`, compiled. With `standardise` features are scaled by running statistics."""
+
+    def __init__(self, learner: Learner, book: Array, meter: Array, standardise: bool) -> None:
+        super().__init__(learner.model.features)
+        self._learner = learner
+        start = memory_of(learner)
+        statistics = np.zeros(1 + 4 * self.features if standardise else 0)
+        ends = len(start) + 3 + np.cumsum([0, len(book), len(meter), len(statistics)])
+        start[PARTS] = len(start)
+        self._memory = np.concatenate([start, ends[:3], book, meter, statistics])
+        self.book, self.meter, self._statistics = parts(self._memory)
+        kind = f"ask {kind_of_round(learner)}"
+        ask, tell = once(kind, learner, lambda: _compiled(learner, standardise), standardise)
+        self.observe: Callable[[Array, float], Any] = partial(ask, self._memory)
+        if learner.model.classes > 2:
+            self._one_score, self.observe = self.observe, self._observe_several
+        self.learn: Callable[[int], Any] = partial(tell, self._memory)
+        self.confirm: Callable[..., Any] = partial(confirming(), self.meter)
+        self._standardise = standardise
+
+    def _observe_several(self, sample: Array, u: float) -> Any:
+        # Compiled code that returns an array cannot be kept on disk, so the scores are copied here.
+        return *self._one_score(sample, u)[:7], of_classes(self._memory)[1].copy()
+
+    def peek(self, sample: Array) -> Any:
+        return self.observe(sample, PEEK)
+
+    def last(self) -> Array:
+        features, _, size, _ = sizes(self._memory)
+        held = self._statistics[1 + 2 * features :] if self._standardise else self._memory[VECTORS + 5 * size :]
+        sample: Array = held[:features].copy()
+        return sample
 
     def probabilities(self, score: Any) -> list[float]:
         if self._learner.model.classes == 2:
@@ -131,13 +145,6 @@ class LinearCore:
     def restore(self, arrays: dict[str, Array]) -> None:
         for name, place in self._places().items():
             place[:] = arrays[name]
-
-    def stacked(self, samples: list[Array]) -> Array:
-        return np.array(samples)
-
-    def unstacked(self, samples: Array, i: int) -> Array:
-        sample: Array = samples[i].copy()
-        return sample
 
     def _places(self) -> dict[str, Array]:
         teacher, student = (params(self._learner, self._memory, i) for i in (0, 1))
@@ -228,7 +235,8 @@ def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
 
 
 @lru_cache
-def _confirm() -> Any:
+def confirming() -> Any:
+    """`osamd.honest.confirm`, compiled."""
     lower(confirm)
 
     def told(meter: Any, t: Any, probability: Any, expected: Any, decision: Any, pseudolabel: Any, y: Any) -> Any:

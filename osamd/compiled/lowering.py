@@ -38,6 +38,7 @@ SOURCES = (
     "losses.py",
     "models.py",
     "numerics.py",
+    "preset.py",
     "queries.py",
     "scores.py",
     "compiled/*.py",

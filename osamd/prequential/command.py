@@ -12,7 +12,7 @@ from typing import Any
 from osamd.errors import InputError, nearest
 from osamd.evaluation import plots
 from osamd.files import Files, together
-from osamd.methods import METHODS
+from osamd.methods import KNOWN
 from osamd.prequential.delays import delay_named
 from osamd.prequential.figures import FIGURES
 from osamd.prequential.page import page
@@ -26,8 +26,8 @@ FILES = ("results.json", "report.html", *(f"{stem}.png" for stem in FIGURES))
 def run_table(table: str, label: str, out: Path | None, **settings: Any) -> None:
     """Refuse what can be refused before the work, play, write and print."""
     plots.require_matplotlib()
-    if settings["method"] not in METHODS:
-        raise InputError(f"`--method {settings['method']}`: no such method. {nearest(settings['method'], METHODS)}")
+    if settings["method"] not in KNOWN:
+        raise InputError(f"`--method {settings['method']}`: no such method. {nearest(settings['method'], KNOWN)}")
     if settings["delay"] is not None:
         delay_named(settings["delay"])
     if settings["budget"] is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from osamd.evaluation.plots import STYLES, blank_figure, styled
-from osamd.methods import METHODS
+from osamd.methods import KNOWN
 from osamd.numerics import Array
 from osamd.prequential.report import curve_rounds, sliding
 from osamd.prequential.runs import Outcome, last_rounds
@@ -36,11 +36,11 @@ def accuracy_figure(outcome: Outcome) -> Figure:
         colour, dash, _ = STYLES[name]
         width, order = (1.9, 3) if name == main else (1.1, 2)
         shown = 100 * sliding(run.right, at, window)
-        title = METHODS[name].title
+        title = KNOWN[name].title
         axes.plot(at, shown, color=colour, linestyle=dash, linewidth=width, label=title, zorder=order)
     if outcome.without_delay is not None:
         shown = 100 * sliding(outcome.without_delay.right, at, window)
-        axes.plot(at, shown, color=SKY, linewidth=1.3, label=f"{METHODS[main].title}, labels at once")
+        axes.plot(at, shown, color=SKY, linewidth=1.3, label=f"{KNOWN[main].title}, labels at once")
     late = "" if outcome.delay is None else ", labels late"
     axes.set(ylabel="right decisions (%)", title=f"Accuracy over the last {window:,} rounds{late}")
     _set_percent(axes)

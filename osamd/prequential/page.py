@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from osamd import __version__
-from osamd.methods import METHODS
+from osamd.methods import KNOWN
 from osamd.prequential.report import described, headline, notes, tables
 from osamd.prequential.runs import Outcome
 from osamd.reproduce.results import Table
@@ -39,7 +39,7 @@ figcaption, .small { color: #555; font-size: .875rem; }
 
 def page(outcome: Outcome, figures: Mapping[str, tuple[bytes, str]]) -> str:
     """The page; `figures` are PNGs with their captions, by name."""
-    method = METHODS[outcome.settings["method"]].title
+    method = KNOWN[outcome.settings["method"]].title
     parts = [
         f"<h1>{escape(method)} on {escape(outcome.table)}</h1>",
         f'<p class="lead"><b>{escape(headline(outcome))}</b></p>',
@@ -113,7 +113,7 @@ def _settings(outcome: Outcome) -> list[list[str]]:
     settings = outcome.settings
     budget, most = settings["budget"], settings["max_labels"]
     return [
-        ["method", METHODS[settings["method"]].title],
+        ["method", KNOWN[settings["method"]].title],
         ["budget", "none" if budget is None else f"{100 * budget:g} % of the rounds"],
         ["most labels", "no limit" if most is None else f"{most:,}"],
         ["warm-up rows", f"{settings['warmup']:,}"],

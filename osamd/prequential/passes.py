@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from osamd.errors import InputError
 from osamd.learner import OSAMD
-from osamd.methods import METHODS
+from osamd.methods import KNOWN, PRESET
 from osamd.numerics import Array
 from osamd.prequential.delays import Delay
 from osamd.prequential.playing import Played, play
@@ -39,7 +39,7 @@ class Player:
         """Play a method on one seed; `watch` sees the blocks as they pass."""
         learner = started(self._data, self._settings | limits | {"method": method, "seed": seed})
         if self._start is not None:
-            self._start(METHODS[method].title + what, self._rounds)
+            self._start(KNOWN[method].title + what, self._rounds)
         blocks = self._blocks if watch is None else watch(self._blocks)
         played = play(learner, blocks, seed, late, self._done)
         self._rounds = len(played.ledger)
@@ -49,7 +49,10 @@ class Player:
 def started(data: Rows, settings: dict[str, Any]) -> OSAMD:
     """A learner that was fitted to the warm-up rows, where there are any."""
     x, y = data.source
-    settings = settings | {"standardise": True}
+    if settings["method"] == PRESET.name:  # which sets steps and scales by itself
+        settings = {name: value for name, value in settings.items() if name not in ("eta", "sigma")}
+    else:
+        settings = settings | {"standardise": True}
     if not len(y):
         return OSAMD(features=data.features, classes=data.classes, **settings)
     labels = [data.classes[i] for i in y.tolist()]

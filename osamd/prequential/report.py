@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from osamd import __version__
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.honest import Accuracy
-from osamd.methods import METHODS
+from osamd.methods import KNOWN
 from osamd.numerics import Array
 from osamd.prequential.runs import Baseline, Outcome, Run, last_rounds, minus
 from osamd.reproduce.results import Table, in_words
@@ -179,7 +179,7 @@ def _columns(outcome: Outcome) -> list[str]:
 
 def _cells(runs: Sequence[Run]) -> list[str]:
     """Means over the seeds; pseudolabel errors where pseudolabels are used."""
-    used = METHODS[runs[0].method].self_training
+    used = KNOWN[runs[0].method].self_training
     shown = [_with_interval(runs, what) for what in ("accuracy", "last", "labels")]
     return [*shown, f"{_asked(runs):,}", _mean(runs, "pseudolabel_errors") if used else "-"]
 
@@ -218,7 +218,7 @@ def _methods(outcome: Outcome) -> Table:
 
 
 def _called(name: str) -> str:
-    return METHODS[name].title + (": every label" if METHODS[name].query == "always" else "")
+    return KNOWN[name].title + (": every label" if KNOWN[name].query == "always" else "")
 
 
 def _seeds_note(outcome: Outcome) -> list[str]:
@@ -294,12 +294,12 @@ def _classes(outcome: Outcome) -> Table:
     if len(every) > CLASSES_SHOWN:
         said.append(f"results.json has all {len(every)} classes.")
     seed = f" (seed {outcome.settings['seed']})" if outcome.settings["seeds"] > 1 else ""
-    title = f"{METHODS[outcome.settings['method']].title} by class{seed}"
+    title = f"{KNOWN[outcome.settings['method']].title} by class{seed}"
     return Table(title, ["class", "rows", "recall %", "precision %"], rows, said)
 
 
 def _title(outcome: Outcome) -> str:
-    method = METHODS[outcome.settings["method"]].title
+    method = KNOWN[outcome.settings["method"]].title
     return f"{method} on {outcome.table}: {headline(outcome)}"
 
 
@@ -321,7 +321,7 @@ def notes(outcome: Outcome) -> list[str]:
 def _on_labels(outcome: Outcome) -> list[str]:
     """When all labels were gone, and that a budget spreads them."""
     settings, rounds = outcome.settings, len(outcome.ledger)
-    if settings["budget"] is not None or METHODS[settings["method"]].query == "always":
+    if settings["budget"] is not None or KNOWN[settings["method"]].query == "always":
         return []
     most, asked = settings["max_labels"], np.flatnonzero(outcome.ledger.asked)
     if most is None:

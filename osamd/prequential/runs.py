@@ -15,7 +15,7 @@ from osamd.errors import InputError, lookup, require_whole
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.learner import OSAMD, REACH
 from osamd.ledger import Ledger
-from osamd.methods import METHODS
+from osamd.methods import KNOWN, METHODS, PRESET
 from osamd.numerics import Array
 from osamd.prequential.delays import Delay, delay_named
 from osamd.prequential.passes import Alone, Kept, Player, Start
@@ -182,7 +182,7 @@ def run(
     (True, True, 500)
     """
     rate = None if budget is None else share(budget)
-    kind = lookup("run", "method", method, METHODS)
+    kind = lookup("run", "method", method, KNOWN)
     if kind.query == "uniform" and rate is None:
         raise InputError(f"`--method {method}`: it asks uniformly, at a rate; give --budget 5% or another.")
     if kind.query == "always" and not (rate is None and max_labels is None):
@@ -190,6 +190,8 @@ def run(
     for option, given in (("eta", eta), ("sigma", sigma)):
         if isinstance(given, numbers.Real) and not 0.0 < given < math.inf:
             raise InputError(f"`--{option} {given:g}`: {option} must be positive and finite.")
+    if kind is PRESET and eta is not None:
+        raise InputError(f"`--method {method} --eta {eta:g}`: it sets its steps by itself; leave --eta out.")
     if max_labels is not None:
         max_labels = require_whole("run", "max_labels", max_labels)
     late = None if delay is None else delay_named(delay)
@@ -213,7 +215,7 @@ def run(
                 prompt.append(_run_of(method, player.play(method, None, one, what + " without delay", **limits)))
             if compare:
                 runs |= _compared(player, runs, found, late, one, what, limits)
-            for name in METHODS:
+            for name in KNOWN:
                 if name in runs:
                     found.setdefault(name, []).append(runs[name])
     return Outcome(
@@ -227,7 +229,7 @@ def run(
             "method": method,
             "budget": rate,
             "max_labels": max_labels,
-            "eta": float(eta) if eta is not None else REACH / (len(data.features) + 1),
+            "eta": None if kind is PRESET else float(eta) if eta is not None else REACH / (len(data.features) + 1),
             "sigma": float(sigma),
             "warmup": warmup,
             "window": common["window"],

@@ -8,7 +8,7 @@ from typing import Any
 
 from osamd import store
 from osamd.errors import InputError, lookup
-from osamd.methods import METHODS
+from osamd.methods import KNOWN
 from osamd.service.schema import Schema, of_table
 from osamd.service.state import State, create, made, networks, read_schema
 
@@ -29,7 +29,7 @@ def make(
 ) -> State:
     """The body of `osamd init`; `columns` says how a table is read, `settings` are those of the learner."""
     if "method" in settings:
-        lookup("init", "method", settings["method"], METHODS)
+        lookup("init", "method", settings["method"], KNOWN)
     limits: dict[str, Any] = {} if expire_after is None else {"expire_after": expire_after}
     if source is not None:
         if model is not None or module is not None:

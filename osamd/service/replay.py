@@ -20,7 +20,7 @@ import sqlalchemy as sql
 from osamd import honest
 from osamd.asktell import AskTell
 from osamd.errors import InputError, lookup
-from osamd.methods import METHODS
+from osamd.methods import KNOWN
 from osamd.reproduce.results import Table
 from osamd.service.log import Event, Log
 from osamd.service.state import State
@@ -50,7 +50,7 @@ def show_replay(folder: Path, database: str | None, changes: Mapping[str, Any]) 
     from osamd.terminal import show
 
     if "method" in changes:
-        lookup("replay", "method", changes["method"], METHODS)
+        lookup("replay", "method", changes["method"], KNOWN)
     with opened(folder, database) as (state, log):
         before, after = replay(state, log, **changes)
     show(table(before, after, changes))

@@ -90,7 +90,7 @@ def _run(
     app = make_app(engine, log, hosts=hosts, secure_cookie=secure_cookie, may_open=open_to_all)
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        log_level="error",  # a line for every malformed request would let strangers fill the disk
         access_log=False,
         server_header=False,
         backlog=1024,
