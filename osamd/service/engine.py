@@ -12,6 +12,7 @@ import asyncio
 import json
 import logging
 import queue
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -211,8 +212,9 @@ class Engine:
 
     def probabilities(self, event: Event) -> dict[Any, float]:
         """Of the classes, in a recorded decision."""
-        score = np.frombuffer(event.score or b"").copy()
-        return self._live.learner.probabilities_of(float(score[0]) if len(score) == 1 else score)
+        held = event.score or b""
+        score = struct.unpack("<d", held)[0] if len(held) == 8 else np.frombuffer(held).copy()
+        return self._live.learner.probabilities_of(score)
 
     def queries(self, order: str = "oldest") -> list[Waiting]:
         """The queries that wait, the oldest or the least certain first, those that were skipped behind the others."""

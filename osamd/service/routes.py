@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Discriminator, Tag
+from pydantic_core import to_json
 
 from osamd import __version__
 from osamd.errors import InputError
@@ -185,4 +186,4 @@ def _told(tell: Any, outcome: Any) -> Any:
 
 
 def _json(content: Any) -> Response:
-    return Response(json.dumps(content, allow_nan=False, separators=(",", ":")), media_type="application/json")
+    return Response(to_json(content), media_type="application/json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import signal
 import socket
@@ -26,6 +27,8 @@ MOST_CONNECTIONS = 768
 """More than requests may wait for the engine, so that overload is told as such."""
 LARGEST_HEAD = 64 * 2**10
 """Bytes of the line and the headers of a request."""
+COLLECT = (10_000, 20, 20)
+"""Python's thresholds for the collector of cycles."""
 SLOWEST_HEAD = 30.0
 """Seconds for them to arrive, about: connections are looked at so often."""
 
@@ -101,6 +104,10 @@ def _run(
     )
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
+    # What was imported lives as long as the service, and a large body makes thousands of objects that are no garbage:
+    # the collector of cycles, left as it is, would look through all of them again and again (a quarter of the time).
+    gc.freeze()
+    gc.set_threshold(*COLLECT)
     server = _Server(config, lambda: ready(address), app.state.parts.bell.close)
     with _ending(server):
         server.run(sockets=[listening])
