@@ -64,6 +64,47 @@ def test_reproduce_writes_the_results_table_and_figure(tmp_path, capsys):
         assert str(tmp_path / name) in printed
 
 
+def test_the_preset_stands_beside_the_papers_methods_with_its_labels_and_without_a_regret(tmp_path, capsys):
+    chosen = ("--methods", "osamd-preset,omd-all", "--budget", "2%", "--seeds", "2", "--workers", "1")
+    assert run("reproduce", "rotating-gaussian", *chosen, "--out", str(tmp_path)) == 0
+    content = json.loads((tmp_path / "results.json").read_text())
+    assert list(content["methods"]) == ["omd-all", "osamd-preset"]
+    assert list(content["paper"]) == ["omd-all"]
+    assert content["settings"]["preset_budget"] == 0.02
+    measured = content["methods"]["osamd-preset"]
+    assert measured["accuracy"]["mean"] > 0.98
+    assert 0.01 < measured["labels"]["mean"] <= 0.02
+    assert measured["regret"] is None
+    printed = capsys.readouterr().out
+    assert "OSAMD preset" in printed
+    assert "1 of 1 accuracies lie within" in printed
+    assert (tmp_path / "figure2a.png").exists()
+
+
+def test_the_preset_alone_has_a_table_and_no_figure_of_regret(tmp_path, capsys):
+    chosen = ("--methods", "osamd-preset", "--seeds", "1", "--workers", "1")
+    assert run("reproduce", "rotating-gaussian", *chosen, "--out", str(tmp_path)) == 0
+    assert os.listdir(tmp_path) == ["results.json"]
+    assert json.loads((tmp_path / "results.json").read_text())["settings"]["preset_budget"] == 0.05
+    assert "lie within" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("rotating-gaussian", "--budget", "2%"), "leave it out"),
+        (("rotating-gaussian", "--methods", "paa", "--budget", "2%"), "leave it out"),
+        (("rotating-gaussian", "--methods", "osamd-preset", "--budget", "200%"), "`--budget 200%`"),
+        (("figure3", "--methods", "osamd-preset"), "osamd labels rotating-gaussian"),
+        (("cover-type", "--methods", "osamd-preset"), "linear models"),
+        (("all", "--methods", "osamd,osamd-preset"), "linear models"),
+    ],
+)
+def test_a_preset_or_a_budget_of_no_use_is_refused(arguments, words, capsys, no_work):
+    assert run("reproduce", *arguments) == 2
+    assert words in refusal(capsys)
+
+
 def test_workers_do_not_change_the_results(tmp_path):
     for workers in ("1", "2"):
         out = str(tmp_path / workers)

@@ -48,6 +48,7 @@ REFERENCE: dict[str, list[str]] = {
     ],
     "Evaluation": [
         "osamd.evaluation.regret",
+        "osamd.evaluation.recovery",
         "osamd.evaluation.comparators",
         "osamd.evaluation.drift",
         "osamd.evaluation.mmd",

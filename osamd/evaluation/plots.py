@@ -29,6 +29,7 @@ STYLES: dict[str, tuple[str, Any, str]] = {
     "omd-partial": ("#009E73", (0, (3, 1, 1, 1)), "^"),
     "osamd-no-self-adaptation": ("#CC79A7", (0, (5, 1, 1, 1, 1, 1)), "D"),
     "osamd-no-active-query": ("#E69F00", (0, (8, 2)), "v"),
+    "osamd-preset": ("#56B4E9", "-", "*"),
 }
 
 _RC: Any = {
@@ -136,11 +137,13 @@ def accumulated_figure(
 _LEAST_ERROR = 0.05
 
 
-def _errors_to_height(accuracy: Any) -> Any:
+def errors_to_height(accuracy: Any) -> Any:
+    """Accuracies in percent as heights that fall with the logarithm of the errors."""
     return -np.log10(np.maximum(100.0 - np.asarray(accuracy, dtype=float), _LEAST_ERROR))
 
 
-def _height_to_accuracy(height: Any) -> Any:
+def height_to_accuracy(height: Any) -> Any:
+    """Back from heights."""
     return 100.0 - 10.0 ** -np.asarray(height, dtype=float)
 
 
@@ -156,7 +159,7 @@ def label_curve_figure(points: Mapping[str, Sequence[tuple[Mean, Mean]]], title:
 
     figure, (axes,) = blank_figure(4.8, 3.8)
     axes.set_xscale("log")
-    axes.set_yscale("function", functions=(_errors_to_height, _height_to_accuracy))
+    axes.set_yscale("function", functions=(errors_to_height, height_to_accuracy))
     low, high, height = 100.0, 0.0, {}
     curves = [name for name in points if METHODS[name].query != "always"]
     for name, some in points.items():
@@ -164,7 +167,7 @@ def label_curve_figure(points: Mapping[str, Sequence[tuple[Mean, Mean]]], title:
         means = np.array([100 * accuracy.mean for _, accuracy in some])
         bars = np.array([100 * (accuracy.half_width_90 or 0.0) for _, accuracy in some])
         low, high = min(low, float((means - bars).min())), max(high, float((means + bars).max()))
-        height[METHODS[name].title] = float(_errors_to_height(means).mean())
+        height[METHODS[name].title] = float(errors_to_height(means).mean())
         if name not in curves:
             axes.axhline(means[0], color=colour, linestyle=dash, linewidth=1.4, label=METHODS[name].title)
             axes.axhspan(means[0] - bars[0], means[0] + bars[0], color=colour, alpha=0.1, linewidth=0)
@@ -186,7 +189,7 @@ def label_curve_figure(points: Mapping[str, Sequence[tuple[Mean, Mean]]], title:
         )
     # Points in a transform of their own do not count for the limits.
     rates = [100 * labels.mean for name in curves for labels, _ in points[name]] or [1.0, 100.0]
-    _set_accuracy_axes(axes, rates, low, high)
+    set_accuracy_axes(axes, rates, low, high)
     axes.set(xlabel="labels asked for (% of rounds)", ylabel="accuracy (%), errors on a log scale", title=title)
     handles, titles = axes.get_legend_handles_labels()
     order = sorted(range(len(titles)), key=lambda i: -height[titles[i]])
@@ -194,7 +197,7 @@ def label_curve_figure(points: Mapping[str, Sequence[tuple[Mean, Mean]]], title:
     return figure
 
 
-def _set_accuracy_axes(axes: Axes, rates: Sequence[float], low: float, high: float) -> None:
+def set_accuracy_axes(axes: Axes, rates: Sequence[float], low: float, high: float) -> None:
     """Limits around label rates and accuracies, in percent, and ticks at round numbers."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
@@ -205,9 +208,9 @@ def _set_accuracy_axes(axes: Axes, rates: Sequence[float], low: float, high: flo
     axes.yaxis.set_major_locator(FixedLocator([0, 50, 70, 80, 90, 95, 98, 99, 99.5, 99.8]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
-    bottom, top = _errors_to_height([low, high])
+    bottom, top = errors_to_height([low, high])
     room = 0.04 * (top - bottom or 1.0)
-    axes.set_ylim(_height_to_accuracy(bottom - room), _height_to_accuracy(top + room))
+    axes.set_ylim(height_to_accuracy(bottom - room), height_to_accuracy(top + room))
 
 
 class Panel(NamedTuple):

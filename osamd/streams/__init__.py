@@ -5,6 +5,7 @@ from __future__ import annotations
 from osamd.streams.arrays import Arrays
 from osamd.streams.base import Drift, ExactStream, Stream
 from osamd.streams.changes import Changed, Schedule, abrupt, changed, gradual, recurring, relabel, transform
+from osamd.streams.hardships import Hardship, IrrelevantFeatures, NoisyLabels, RareClass, UnscaledFeatures
 from osamd.streams.priors import PriorShift
 from osamd.streams.real import RealStream, cover_type, portraits, rotating_mnist
 from osamd.streams.rotating import Rotating, ball_noise, gaussian_noise, rotating_balls, rotating_gaussian
@@ -15,12 +16,17 @@ __all__ = [
     "Changed",
     "Drift",
     "ExactStream",
+    "Hardship",
+    "IrrelevantFeatures",
+    "NoisyLabels",
     "PriorShift",
+    "RareClass",
     "RealStream",
     "Rotating",
     "Schedule",
     "Stream",
     "TwoPoint",
+    "UnscaledFeatures",
     "abrupt",
     "ball_noise",
     "changed",

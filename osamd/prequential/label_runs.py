@@ -1,0 +1,137 @@
+"""One run of a label curve: where its samples come from, and a method that plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from osamd.errors import InputError, nearest
+from osamd.learner import OSAMD
+from osamd.methods import PRESET
+from osamd.numerics import Array
+from osamd.prequential.peers import PEERS, STREAM_STEP, TABLE_STEP, Rows, Score
+from osamd.reproduce.rotating_gaussian import paper_settings
+from osamd.streams import (
+    PriorShift,
+    Rotating,
+    Stream,
+    TwoPoint,
+    abrupt,
+    changed,
+    recurring,
+    relabel,
+    rotating_balls,
+    rotating_gaussian,
+    transform,
+)
+from osamd.tables import rows
+
+
+def still_gaussian(rounds: int) -> Rotating:
+    """The Rotating Gaussian that stands still."""
+    moving = rotating_gaussian(rounds)
+    return Rotating("gaussian", moving.centres.tolist(), moving.noise, rounds, turn=0.0)
+
+
+STREAMS: dict[str, Callable[[int], Stream]] = {
+    "rotating-gaussian": rotating_gaussian,
+    "rotating-balls": rotating_balls,
+    "gaussian-flip": lambda rounds: changed(still_gaussian(rounds), relabel([1, 0]), abrupt(rounds // 2)),
+    "gaussian-recurring": lambda rounds: changed(
+        still_gaussian(rounds), transform(-1.0), recurring(max(1, rounds // 8))
+    ),
+    "gaussian-priors": lambda rounds: PriorShift(rotating_gaussian(rounds), [0.1, 0.9], abrupt(rounds // 2)),
+    "two-point": TwoPoint,
+}
+"""By name: the paper's first stream; separable balls that turn; labels that swap half-way; features that change sign
+and back, eight times; the paper's stream with one class at nine in ten from half-way on; Theorem 2's stream."""
+
+
+class Task(NamedTuple):
+    """One run. `place` is the name of a stream, or a file that holds a table's numbers."""
+
+    place: str
+    rounds: int
+    warmup: int
+    name: str
+    budget: float | None
+    seed: int
+
+
+def hold(
+    where: Any, label: str | None, place: str, warmup: int, rounds: int | None, options: Mapping[str, Any]
+) -> tuple[str, int]:
+    """Read a table and keep its numbers at `place`; returns its name, and how many rounds it has."""
+    if isinstance(where, str) and where != "-" and not Path(where).exists():
+        raise InputError(f"`labels {where}`: neither a file nor a stream by name. {nearest(where, STREAMS)}")
+    if label is None:
+        raise InputError(f"`labels {where}`: name the column that holds the class by --label COLUMN.")
+    if warmup < 1:
+        raise InputError(f"`--warmup {warmup}`: all methods start from labelled rows; give a warm-up of 1 or more.")
+    data = rows(where, label, warmup=warmup, **options)
+    blocks, count = [], 0
+    for x, y in data.blocks():
+        blocks.append((x, y))
+        count += len(y)
+        if rounds is not None and count >= rounds:
+            data.close()
+            break
+    if not count:
+        raise InputError(f"{data.name}: no row after the warm-up has a label; give a table with labelled rows.")
+    x, y = (np.concatenate(part)[:rounds] for part in zip(*blocks, strict=True))
+    np.savez(place, x=x, y=y, first=data.source[0], known=data.source[1], classes=len(data.classes))
+    return data.name, len(y)
+
+
+@lru_cache(maxsize=8)
+def read(place: str, rounds: int, warmup: int, seed: int) -> Rows:
+    """The source and the rows of a run; a table's are alike for every seed."""
+    if place in STREAMS:
+        stream = STREAMS[place](rounds)
+        return Rows(stream.source(warmup, seed), stream.sample(seed), len(stream.classes), STREAM_STEP)
+    with np.load(place) as held:
+        return Rows((held["first"], held["known"]), (held["x"], held["y"]), int(held["classes"]), TABLE_STEP)
+
+
+def played(task: Task) -> Score:
+    """Play one method at one budget on one seed."""
+    held = read(task.place, task.rounds, task.warmup, task.seed if task.place in STREAMS else 0)
+    if task.name in PEERS:
+        assert task.budget is not None
+        return PEERS[task.name].play(held, task.budget, task.seed)
+    (first, known), (x, y), classes, _ = held
+    settings: dict[str, Any] = {"method": task.name, "seed": task.seed, "classes": list(range(classes))}
+    if task.name != PRESET.name:
+        settings |= own_settings(task.place)
+    if task.budget is not None:
+        settings["budget"] = task.budget
+    learner = OSAMD.from_source(first, known.tolist(), **settings)
+    return score(learner, x, y.tolist())
+
+
+def score(learner: OSAMD, x: Array, y: list[int]) -> Score:
+    """Test, then train, a row after the other; a label is told where it is asked for."""
+    ask, tell, right = learner.ask, learner.tell, 0
+    for row, label in zip(np.ascontiguousarray(x), y, strict=True):
+        decision = ask(row)
+        right += decision.label == label
+        tell(decision, label if decision.query else None)
+    return Score(right / len(y), learner.asked / len(y))
+
+
+def own_settings(place: str) -> dict[str, Any]:
+    """Of the paper's methods: those of its experiment on its first stream, else the defaults of `osamd run`."""
+    if place != "rotating-gaussian":
+        return {"standardise": True}
+    paper = paper_settings()
+    return {
+        "eta": paper.eta,
+        "sigma": paper.sigma,
+        "loss": paper.loss,
+        "teacher": paper.teacher,
+        "adaptation": paper.adaptation,
+    }

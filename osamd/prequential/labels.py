@@ -1,0 +1,269 @@
+"""Accuracy against labels: every method at several budgets, on a stream of ours or on a user's table.
+
+    curves = label_curve("rotating-gaussian", budgets=["1%", "5%", "20%"])
+    print(curves.answer)
+
+The level to reach is full supervision: OMD (all), which is told every label.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from osamd.errors import InputError, nearest, require_whole
+from osamd.evaluation.intervals import Mean, mean_90
+from osamd.evaluation.many import run_many
+from osamd.methods import KNOWN, PRESET
+from osamd.prequential.label_runs import STREAMS, Task, hold, played
+from osamd.prequential.peers import PEERS, Score
+from osamd.prequential.runs import share
+
+BUDGETS = ("1%", "2%", "5%", "10%", "20%")
+SEEDS = 5
+ROUNDS = 2000
+WARMUP = 200
+FULL = "omd-all"
+"""Told every label: the level of full supervision."""
+
+SLACK = 0.01
+"""How far below full supervision is near enough: one point."""
+
+SLOW_ROUNDS = 6000
+"""Rounds of all seeds together that a slow peer is played for a budget: 3 seeds of 2000 rounds, one at the least."""
+
+
+class Point(NamedTuple):
+    """A method at a budget, over its seeds."""
+
+    budget: float | None
+    labels: Mean
+    accuracy: Mean
+
+
+class Curve(NamedTuple):
+    """A method at all budgets, the smallest first."""
+
+    name: str
+    title: str
+    seeds: int
+    points: list[Point]
+    version: str | None = None
+    """Of the project it comes from, where that is not ours."""
+
+
+class Answer(NamedTuple):
+    """Which share of the labels reaches the target; None where no budget does."""
+
+    labels: float | None
+    smallest: bool
+    """The smallest budget reaches it, so that less might do."""
+    falls: bool
+    """A larger budget falls below it again."""
+
+
+class Curves(NamedTuple):
+    """All that came out of `label_curve`."""
+
+    stream: str
+    rounds: int
+    warmup: int
+    seeds: int
+    settings: str
+    full: Point
+    curves: list[Curve]
+    left_out: dict[str, str]
+    """Peers that are not installed: the package by the name of the method."""
+
+    @property
+    def chosen(self) -> Curve:
+        """The curve that the answer speaks of: the preset's, else OSAMD's, else the first."""
+        order = {PRESET.name: 0, "osamd": 1}
+        return min(self.curves, key=lambda curve: order.get(curve.name, 2))
+
+    @property
+    def target(self) -> float:
+        """The accuracy to reach."""
+        return self.full.accuracy.mean - SLACK
+
+    @property
+    def reached(self) -> Answer:
+        """What the chosen curve needs."""
+        points = [(point.labels.mean, point.accuracy.mean) for point in self.chosen.points]
+        return labels_for(points, self.target)
+
+    @property
+    def answer(self) -> str:
+        """How many labels are needed, in a sentence."""
+        points = [(point.labels.mean, point.accuracy.mean) for point in self.chosen.points]
+        return sentence(self.chosen.title, points, self.full.accuracy.mean)
+
+
+def labels_for(points: Sequence[tuple[float, float]], target: float) -> Answer:
+    """The share of labels at which the accuracy first reaches the target; points are (labels, accuracy).
+
+    Between two budgets the accuracy is a straight line over the logarithm of the labels.
+
+    >>> labels_for([(0.01, 0.90), (0.04, 0.94), (0.16, 0.98)], target=0.92)
+    Answer(labels=0.02, smallest=False, falls=False)
+    >>> labels_for([(0.01, 0.90), (0.04, 0.94)], target=0.95)
+    Answer(labels=None, smallest=False, falls=False)
+    """
+    ordered = sorted(points)
+    above = [accuracy >= target for _, accuracy in ordered]
+    if not any(above):
+        return Answer(None, False, False)
+    first = above.index(True)
+    falls = not all(above[first:])
+    if first == 0:
+        return Answer(ordered[0][0], True, falls)
+    (few, low), (many, high) = ordered[first - 1], ordered[first]
+    if few <= 0.0:
+        return Answer(many, False, falls)
+    part = (target - low) / (high - low)
+    return Answer(float(f"{few * (many / few) ** part:.12g}"), False, falls)
+
+
+def sentence(title: str, points: Sequence[tuple[float, float]], full: float) -> str:
+    """The answer in words, with what was measured on both sides of it.
+
+    >>> sentence("OSAMD preset", [(0.01, 0.90), (0.04, 0.94)], full=0.93)
+    'About 2 % of the labels reach the accuracy of full supervision minus one point (92.0 %) with OSAMD preset.'
+    """
+    found = labels_for(points, full - SLACK)
+    level = f"the accuracy of full supervision minus one point ({100 * (full - SLACK):.1f} %)"
+    if found.labels is None:
+        labels, best = max(points, key=lambda point: (point[1], -point[0]))
+        most = max(labels for labels, _ in points)
+        return (
+            f"No budget that was tried, up to {100 * most:.2g} % of the labels, reaches {level} with {title}: its best"
+            f" is {100 * best:.1f} %, with {100 * labels:.2g} % of the labels."
+        )
+    again = " A larger budget falls below it again." if found.falls else ""
+    share = f"{100 * found.labels:.2g} % of the labels"
+    if found.smallest:
+        return f"{share}, the fewest that were tried, already reach {level} with {title}; fewer may do.{again}"
+    return f"About {share} reach {level} with {title}.{again}"
+
+
+def label_curve(
+    where: Any,
+    label: str | None = None,
+    *,
+    budgets: Sequence[float | str] = BUDGETS,
+    methods: Sequence[str] | None = None,
+    peers: bool = True,
+    seeds: int = SEEDS,
+    rounds: int | None = None,
+    warmup: int = WARMUP,
+    classes: Sequence[object] | None = None,
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    format: str | None = None,
+    workers: int | None = None,
+    progress: Callable[[int], Callable[[], None]] | None = None,
+) -> Curves:
+    """Play every method at every budget, and the peers that are installed, from the same source on the same rows.
+
+    `where` is the name of a stream of `STREAMS`, or a table as `osamd.run` takes it, with its `label`. A seed draws a
+    stream and the queries; of a table the queries alone. `rounds`: those of the stream, 2000 by default, or the first
+    rows of a table after the warm-up, all by default. All start from a model that is fitted to `warmup` labelled
+    samples. On "rotating-gaussian" the paper's methods have the paper's settings; else those of `osamd run`.
+    `progress` is told the number of runs, and gives what to call after each. Rows are held in memory.
+    """
+    shares = shares_of(budgets)
+    ours = chosen(methods)
+    seeds = require_whole("label_curve", "seeds", seeds)
+    warmup = require_whole("label_curve", "warmup", warmup, 0)
+    named = isinstance(where, str) and where in STREAMS
+    if rounds is not None or named:
+        rounds = require_whole("label_curve", "rounds", ROUNDS if rounds is None else rounds)
+    with tempfile.TemporaryDirectory(prefix="osamd-labels-") as folder:
+        if named:
+            if label is not None or classes or drop or categorical or format:
+                raise InputError(
+                    f"`labels {where}`: a stream by name has no columns; leave out --label, --classes, --drop,"
+                    " --categorical and --format."
+                )
+            place, title, many = where, where, rounds or ROUNDS
+            # The models start from the source, and a fit needs both classes.
+            if warmup < 20:
+                raise InputError(f"`--warmup {warmup}`: a stream by name starts from at least 20 labelled samples.")
+        else:
+            place = str(Path(folder) / "rows.npz")
+            options = {"classes": classes, "drop": drop, "categorical": categorical, "format": format}
+            title, many = hold(where, label, place, warmup, rounds, options)
+        if shares[0] * many < 1.0:
+            raise InputError(
+                f"`--budgets {100 * shares[0]:g}%`: of {many} rounds that is no label; give more rounds, or a share of"
+                f" {100 / many:.2g}% at least."
+            )
+        there = [name for name in PEERS if peers and PEERS[name].installed]
+        repeats = dict.fromkeys(ours, seeds) | {
+            name: min(seeds, max(1, SLOW_ROUNDS // many)) if PEERS[name].slow else seeds for name in there
+        }
+        tasks = [Task(place, many, warmup, FULL, None, seed) for seed in range(seeds if named else 1)]
+        tasks += [
+            Task(place, many, warmup, name, budget, seed)
+            for name in (*there, *ours)  # the slow ones first, so that no core waits at the end
+            for budget in shares
+            for seed in range(repeats[name])
+        ]
+        told = None if progress is None else progress(len(tasks))
+        done = dict(zip(tasks, run_many(played, tasks, workers=workers, progress=told), strict=True))
+    found: dict[tuple[str, float | None], list[Score]] = {}
+    for task, one in done.items():
+        found.setdefault((task.name, task.budget), []).append(one)
+    curves = [
+        Curve(
+            name,
+            PEERS[name].title if name in PEERS else KNOWN[name].title,
+            repeats[name],
+            [point(budget, found[name, budget]) for budget in shares],
+            PEERS[name].version if name in PEERS else None,
+        )
+        for name in (*ours, *there)
+    ]
+    missing = {name: peer.package for name, peer in PEERS.items() if peers and name not in there}
+    settings = "the paper's settings" if title == "rotating-gaussian" else "the defaults of osamd run"
+    return Curves(title, many, warmup, seeds, settings, point(None, found[FULL, None]), curves, missing)
+
+
+def point(budget: float | None, scores: Sequence[Score]) -> Point:
+    return Point(budget, mean_90([one.labels for one in scores]), mean_90([one.accuracy for one in scores]))
+
+
+def shares_of(budgets: Sequence[float | str]) -> list[float]:
+    """The budgets as shares of the rounds, each once, the smallest first.
+
+    >>> shares_of(["5%", "1%", 0.05])
+    [0.01, 0.05]
+    """
+    try:
+        found = sorted({share(one) for one in budgets})
+    except InputError as error:
+        given = ",".join(map(str, budgets))
+        raise InputError(
+            f"`--budgets {given}`: shares of the rounds, above 0% and at most 100%, as in --budgets 1%,5%,20%."
+        ) from error
+    if not found:
+        raise InputError("`--budgets`: name at least one share of the rounds, as in --budgets 1%,5%,20%.")
+    return found
+
+
+def chosen(methods: Sequence[str] | None) -> list[str]:
+    """The methods that have a curve, in their order: the preset first."""
+    order = [PRESET.name, *(name for name in KNOWN if name not in (PRESET.name, FULL))]
+    if methods is None:
+        return order
+    for name in methods:
+        if name not in KNOWN:
+            raise InputError(f"`--methods {name}`: no such method. {nearest(name, KNOWN)}")
+    found = [name for name in order if name in methods]
+    if not found:
+        raise InputError(
+            f"`--methods {','.join(methods)}`: name at least one method that keeps a budget: {', '.join(order)}."
+        )
+    return found

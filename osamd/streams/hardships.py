@@ -1,0 +1,196 @@
+"""Hardships around any stream: wrong labels, a rare class, features that say nothing, features of any scale."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osamd.errors import (
+    InputError,
+    reject,
+    require_finite,
+    require_kind,
+    require_number,
+    require_numbers,
+    require_whole,
+)
+from osamd.numerics import Array
+from osamd.streams.base import DrawnStream, Drift, Labels, Stream
+
+_HARDSHIP, _HARDSHIP_SOURCE, _UNITS = 4, 5, 6  # beside those of streams.base and streams.changes
+
+STREAM = "use one such as rotating_gaussian() or Arrays(x, y)"
+
+
+class Hardship(Stream):
+    """What the wrappers here share: rounds, classes and drift are those of the stream within.
+
+    The draws of a hardship come from one generator, so many numbers a round, whatever the blocks of the stream are.
+    Each wrapper has a generator of its own, by how deep it lies.
+    """
+
+    def __init__(self, stream: Stream, name: str, features: int = 0) -> None:
+        require_kind(type(self).__name__, "stream", stream, Stream, STREAM)
+        self.stream = stream
+        self.name = f"{stream.name}, {name}"
+        self.rounds, self.features, self.classes = stream.rounds, stream.features + features, stream.classes
+        self.depth = _wrappers(stream)
+
+    @abstractmethod
+    def hardened(self, x: Array, y: Labels, generator: np.random.Generator, seed: int) -> tuple[Array, Labels]:
+        """Samples of the stream within as they are here."""
+
+    def truth(self, seed: int) -> Labels:
+        """The labels of all rounds before any of them was made wrong, to measure accuracy against."""
+        within = self.stream
+        return within.truth(seed) if isinstance(within, Hardship) else within.sample(seed)[1]
+
+    def blocks(self, seed: int) -> Iterator[tuple[Array, Labels]]:
+        generator = np.random.default_rng([_HARDSHIP, seed, self.depth])
+        for x, y in self.stream.blocks(seed):
+            yield self.hardened(x, y, generator, seed)
+
+    def source(self, count: int, seed: int) -> tuple[Array, Labels]:
+        x, y = self.stream.source(count, seed)
+        return self.hardened(x, y, np.random.default_rng([_HARDSHIP_SOURCE, seed, self.depth]), seed)
+
+    @property
+    def drift(self) -> Drift | None:
+        return self.stream.drift
+
+
+class NoisyLabels(Hardship):
+    """A stream in which a share of the labels is wrong: another class, each as probable as the others.
+
+    Whoever asks is told the wrong label, and the source has wrong ones too; `truth` keeps the right ones. Put it around
+    changes, not within them: a change knows of no truth.
+
+    >>> from osamd.streams import rotating_gaussian
+    >>> stream = NoisyLabels(rotating_gaussian(2000), share=0.1)
+    >>> wrong = stream.sample(seed=0)[1] != stream.truth(seed=0)
+    >>> round(float(wrong.mean()), 2)
+    0.1
+    """
+
+    def __init__(self, stream: Stream, share: float) -> None:
+        super().__init__(stream, "noisy labels")
+        rule = "share is that of the labels which are wrong: a number between 0 and 1."
+        self.share = require_number("NoisyLabels", "share", share, lambda v: 0.0 <= v <= 1.0, rule)
+
+    def hardened(self, x: Array, y: Labels, generator: np.random.Generator, seed: int) -> tuple[Array, Labels]:
+        drawn, which = generator.random((len(y), 2)).T
+        classes = len(self.classes)
+        other = (y + 1 + (which * (classes - 1)).astype(np.int64)) % classes
+        return x, np.where(drawn < self.share, other, y)
+
+
+class IrrelevantFeatures(Hardship):
+    """A stream with `count` more features, standard normal and independent of everything; they come last.
+
+    >>> from osamd.streams import rotating_gaussian
+    >>> IrrelevantFeatures(rotating_gaussian(2000), count=20).sample(seed=0)[0].shape
+    (2000, 22)
+    """
+
+    def __init__(self, stream: Stream, count: int) -> None:
+        self.count = require_whole("IrrelevantFeatures", "count", count)
+        super().__init__(stream, "irrelevant features", self.count)
+
+    def hardened(self, x: Array, y: Labels, generator: np.random.Generator, seed: int) -> tuple[Array, Labels]:
+        return np.hstack([x, generator.standard_normal((len(x), self.count))]), y
+
+
+class UnscaledFeatures(Hardship):
+    """A stream whose features are measured in other units: x * scale + shift, one number of each a feature.
+
+    Where none are given they are drawn, by the seed and for all rounds alike: scale = 10^u with u uniform in [-3, 3],
+    and shift = 10 scale n with n standard normal.
+
+    >>> from osamd.streams import rotating_gaussian
+    >>> x, _ = UnscaledFeatures(rotating_gaussian(2000), scale=[1000.0, 0.001]).sample(seed=0)
+    >>> x.std(axis=0).round(3).tolist()
+    [8060.777, 0.005]
+    """
+
+    def __init__(self, stream: Stream, scale: ArrayLike | None = None, shift: ArrayLike | None = None) -> None:
+        super().__init__(stream, "unscaled features")
+        self.scale, self.shift = self._given("scale", scale), self._given("shift", shift)
+        if self.scale is not None and not (self.scale != 0.0).all():
+            raise reject("UnscaledFeatures", "scale", scale, "a scale of 0 leaves nothing of a feature; give others.")
+
+    def _given(self, argument: str, values: ArrayLike | None) -> Array | None:
+        if values is None:
+            return None
+        numbers = require_numbers("UnscaledFeatures", argument, values).copy()
+        require_finite("UnscaledFeatures", argument, numbers)
+        if numbers.shape != (self.features,):
+            rule = f"give one number for each of the {self.features} features, or leave it out to have them drawn."
+            raise reject("UnscaledFeatures", argument, values, rule)
+        return numbers
+
+    def units(self, seed: int) -> tuple[Array, Array]:
+        """The scale and the shift of each feature on this seed; a given scale without a shift is not shifted."""
+        generator = np.random.default_rng([_UNITS, seed, self.depth])
+        drawn = 10.0 ** generator.uniform(-3.0, 3.0, self.features)
+        away = 10.0 * drawn * generator.standard_normal(self.features)
+        scale = drawn if self.scale is None else self.scale
+        shift = away if self.scale is None else np.zeros(self.features)
+        return scale, shift if self.shift is None else self.shift
+
+    def hardened(self, x: Array, y: Labels, generator: np.random.Generator, seed: int) -> tuple[Array, Labels]:
+        scale, shift = self.units(seed)
+        return x * scale + shift, y
+
+
+class RareClass(DrawnStream):
+    """A stream that keeps one in `ratio` samples of the class with index `rare`, and draws anew in place of the others.
+
+    In each round it is drawn from the P_t of the stream, thinned: two classes that are equally probable become 20 : 1
+    with a ratio of 20. The round stays the same, so the drift does. Only a stream that is drawn from a law can be asked
+    for another sample of the same round; put other hardships around this one.
+
+    >>> from osamd.streams import rotating_gaussian
+    >>> y = RareClass(rotating_gaussian(2000), rare=1, ratio=20).sample(seed=0)[1]
+    >>> bool(0.03 < y.mean() < 0.06)
+    True
+    """
+
+    def __init__(self, stream: DrawnStream, rare: int = 1, ratio: float = 20.0) -> None:
+        if not isinstance(stream, DrawnStream):
+            raise InputError(
+                f"`RareClass(stream={getattr(stream, 'name', stream)!r})`: the stream cannot draw another sample of"
+                " a round; thin a class of rotating_gaussian() or the like, and put other wrappers around that; of"
+                " arrays, leave out rows."
+            )
+        self.rare = require_whole("RareClass", "rare", rare, 0)
+        if self.rare >= len(stream.classes):
+            raise reject("RareClass", "rare", rare, f"give the index of a class, 0 to {len(stream.classes) - 1}.")
+        rule = "one in so many samples is kept: a finite number of at least 1."
+        self.ratio = require_number("RareClass", "ratio", ratio, lambda v: 1.0 <= v < float("inf"), rule)
+        self.stream = stream
+        self.name = f"{stream.name}, a rare class"
+        self.rounds, self.features, self.classes = stream.rounds, stream.features, stream.classes
+
+    def draw(self, generator: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Array, Labels]:
+        x, y = self.stream.draw(generator, rounds)
+        x, y = x.copy(), y.copy()
+        left = np.arange(len(rounds))
+        while len(left):
+            left = left[(y[left] == self.rare) & (generator.random(len(left)) * self.ratio >= 1.0)]
+            if len(left):
+                x[left], y[left] = self.stream.draw(generator, rounds[left])
+        return x, y
+
+    @property
+    def drift(self) -> Drift | None:
+        return self.stream.drift
+
+
+def _wrappers(stream: Any) -> int:
+    """How many streams lie within this one."""
+    within = getattr(stream, "stream", None)
+    return 0 if within is None else 1 + _wrappers(within)
