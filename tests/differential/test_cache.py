@@ -9,7 +9,7 @@ from pathlib import Path
 from compiled_units import EVERY, learners
 
 import osamd
-from osamd.compiled import lowering
+from osamd.compiled import lowering, preset
 from osamd.compiled.kernels import flat_block, general_block, kind_of_round
 from osamd.compiled.one import one_sample
 from osamd.compiled.rows import rows_block
@@ -75,6 +75,15 @@ def test_every_function_that_is_lowered_stands_in_the_sources_of_the_digest():
         one = learners(unit, 2, 0)[0]
         {"flat": flat_block, "rows": rows_block, "general": general_block}[kind_of_round(one)](one)
         one_sample(one)
+    preset._halves()
     stands_in = {Path(function.__code__.co_filename) for function in lowering._lowered}
-    assert stands_in <= covered
-    assert {path.name for path in stands_in} >= {"algorithm.py", "losses.py", "models.py", "euclidean.py", "queries.py"}
+    # Kernels of fleets, which other tests may have lowered, are compiled in the files they stand in: numba checks those.
+    assert {path for path in stands_in if path.parent.name != "fleet"} <= covered
+    assert {path.name for path in stands_in} >= {
+        "algorithm.py",
+        "losses.py",
+        "models.py",
+        "euclidean.py",
+        "queries.py",
+        "preset.py",
+    }
