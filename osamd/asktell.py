@@ -29,7 +29,7 @@ from osamd import honest, store
 from osamd.decisions import Core, Decision, plain
 from osamd.errors import InputError, lookup, nearest, reject, require_whole
 from osamd.health import Health, health
-from osamd.methods import KNOWN, Settings
+from osamd.methods import KNOWN, PRESET, Settings
 from osamd.scores import UNLABELLED
 from osamd.streams.base import query_generator
 
@@ -223,6 +223,9 @@ class AskTell(ABC):
         >>> OSAMD(features=2, budget=0.1).remade(budget=0.5, method="omd-partial")
         <OSAMD for 0, 1: 0 rounds, 0 labels asked for>
         """
+        wanted = changes.get("method", self.method)
+        if (wanted == PRESET.name) != (self.method == PRESET.name):
+            raise reject("remade", "method", wanted, "the preset has other models than a method; make a learner anew.")
         arrays, content = self._saved()
         for name, value in changes.items():
             if name not in _CHANGEABLE:

@@ -49,10 +49,7 @@ class Player:
 def started(data: Rows, settings: dict[str, Any]) -> OSAMD:
     """A learner that was fitted to the warm-up rows, where there are any."""
     x, y = data.source
-    if settings["method"] == PRESET.name:  # which sets steps and scales by itself
-        settings = {name: value for name, value in settings.items() if name not in ("eta", "sigma")}
-    else:
-        settings = settings | {"standardise": True}
+    settings = settings | {"standardise": settings["method"] != PRESET.name}  # which scales by itself
     if not len(y):
         return OSAMD(features=data.features, classes=data.classes, **settings)
     labels = [data.classes[i] for i in y.tolist()]

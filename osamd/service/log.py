@@ -194,8 +194,7 @@ class Log:
         columns = (events.c.seq, events.c.at, events.c.kind, events.c.round, events.c.label)
         chosen = sql.select(*columns).where(events.c.seq > after, events.c.seq <= upto).order_by(events.c.seq)
         with self.reading() as connection:
-            notable = chosen.where((events.c.kind != "sample") | events.c.query).order_by(events.c.seq)
-            return list(connection.execute(notable))
+            return list(connection.execute(chosen.where((events.c.kind != "sample") | events.c.query)))
 
     def all_since(self, seq: int) -> Iterator[Event]:
         """All events after this one, in their order, in flat memory."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from osamd import store
 from osamd.errors import InputError, lookup
-from osamd.methods import KNOWN
+from osamd.methods import KNOWN, PRESET
 from osamd.service.schema import Schema, of_table
 from osamd.service.state import State, create, made, networks, read_schema
 
@@ -91,7 +91,8 @@ def _from_table(
     if not len(x):
         raise InputError(f"`--source {source}`: no row has a label in {label!r}.")
     labels = [table.classes[i] for i in y]
-    learner = OSAMD.from_source(x, labels, classes=table.classes, standardise=True, **settings)
+    scaled = settings.get("method") != PRESET.name  # which scales by itself
+    learner = OSAMD.from_source(x, labels, classes=table.classes, standardise=scaled, **settings)
     schema = of_table(table.columns, table.means, table.classes, title or Path(source).stem)
     return create(folder, learner, schema=schema, **limits)
 

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from osamd.errors import InputError
 from osamd.numerics import Array
+from osamd.tables.encoding import MISSING_CATEGORY
 
-MISSING_CATEGORY = "(missing)"
 OTHER_CATEGORY = "(other)"
 LARGEST = 1e100
 """The largest size of a feature: its square, and sums of many such, are still numbers."""

@@ -116,6 +116,13 @@ def test_what_the_preset_sets_by_itself_is_refused(given):
         OSAMD(method="osamd-preset", **given)
 
 
+def test_a_method_of_the_paper_and_the_preset_do_not_turn_into_each_other():
+    for one, other in (("osamd", "osamd-preset"), ("osamd-preset", "paa")):
+        with pytest.raises(InputError, match="make a learner anew"):
+            OSAMD(features=2, method=one).remade(method=other)
+    assert OSAMD(features=2, method="osamd-preset").remade(budget=0.2).limits.rate == 0.2
+
+
 def test_a_network_has_no_preset_of_linear_models():
     import torch
 

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -139,6 +140,11 @@ def test_the_settings_of_the_learner_and_of_the_service_are_those_given(table, t
     assert state.schema.title == "Pumps"
     assert [(one.name, one.kind) for one in state.schema.columns][1:2] == [("vibration", "categorical")]
     assert "night" not in [one.name for one in state.schema.columns]
+
+
+def test_a_table_makes_a_service_of_the_preset(table):
+    assert main(["init", "pumps", "--source", "pumps.csv", "--label", "state", "--method", "osamd-preset"]) == 0
+    assert open_state(Path("pumps")).learner().method == "osamd-preset"
 
 
 def test_a_class_that_the_table_does_not_show_yet_can_be_named(table, tmp_path):
