@@ -63,6 +63,17 @@ class Rows:
         sample: Array = samples[i].copy()
         return sample
 
+    def arrays(self) -> dict[str, Array]:
+        return {name: place.copy() for name, place in self._places().items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        for name, place in self._places().items():
+            place[:] = arrays[name]
+
+    def _places(self) -> dict[str, Array]:
+        """What has been learned, by name: views, to be saved and taken up again."""
+        raise NotImplementedError
+
 
 class LinearCore(Rows):
     """A linear model for `osamd.asktell`, compiled. With `standardise` features are scaled by running statistics."""
@@ -138,13 +149,6 @@ class LinearCore(Rows):
         varies = variance > 1e-24 * mean * mean
         scaled: Array = np.where(varies, (rows - mean) / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
         return scaled
-
-    def arrays(self) -> dict[str, Array]:
-        return {name: place.copy() for name, place in self._places().items()}
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        for name, place in self._places().items():
-            place[:] = arrays[name]
 
     def _places(self) -> dict[str, Array]:
         teacher, student = (params(self._learner, self._memory, i) for i in (0, 1))

@@ -74,13 +74,6 @@ class PresetCore(Rows):
         if not np.isfinite(part.variance).all():
             raise InputError("`from_source(X=...)`: X holds numbers too large to be squared; scale its columns.")
 
-    def arrays(self) -> dict[str, Array]:
-        return {name: place.copy() for name, place in self._places().items()}
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        for name, place in self._places().items():
-            place[:] = arrays[name]
-
     def _places(self) -> dict[str, Array]:
         part = preset.places(self._state)
         return {"head": self._state[: preset.HEAD], **{name: getattr(part, name) for name in KEPT}}

@@ -382,7 +382,7 @@ class Engine:
                 return Answer(number, name, "learned")
             before = self._closed(number)
             if before.kind == "expire":
-                raise Refusal("expired", f"the label of round {number} is not awaited any more: it has expired.")
+                raise _too_late(number)
             if before.label != label:
                 given = live.learner.classes[before.label or 0]
                 raise Refusal(
@@ -398,7 +398,7 @@ class Engine:
         if number not in self._waiting:
             kind = self._closed(number).kind
             if kind == "expire":
-                raise Refusal("expired", f"the label of round {number} is not awaited any more: it has expired.")
+                raise _too_late(number)
             raise Refusal("answered", f"round {number} was answered already.")
         return self._waiting[number]
 
@@ -434,6 +434,10 @@ class Engine:
 
     def _day(self) -> int:
         return int(self._clock() // 86_400)
+
+
+def _too_late(number: int) -> Refusal:
+    return Refusal("expired", f"the label of round {number} is not awaited any more: it has expired.")
 
 
 def _size(request: Any) -> int:
