@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from osamd import arbiter, source, store
 from osamd import budget as budgets
-from osamd import preset, source, store
 from osamd.asktell import AskTell
 from osamd.compiled.core import LinearCore
 from osamd.compiled.preset import PresetCore
@@ -110,9 +110,9 @@ class OSAMD(AskTell):
         if method == PRESET.name:
             self._refuse_parts(settings)
             if budget is None and max_labels is None:
-                budget = preset.RATE
+                budget = arbiter.RATE
             if floor is None and budget is not None:
-                floor = preset.FLOOR * require_rate("OSAMD", "budget", budget)
+                floor = arbiter.FLOOR * require_rate("OSAMD", "budget", budget)
         limits = budgets.budget(budget, budget_window, max_labels, floor)
         super().__init__(method, settings, limits, known_classes(classes), expire_after, window, seed)
         if start is not None and self._standardise:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from osamd.arbiter import POWER, mix, weigh
 from osamd.numerics import Array
 from osamd.queries import query_probability
 from osamd.scores import UNLABELLED
@@ -45,18 +46,8 @@ RIDGE = 0.001
 """Of the teachers, times their step."""
 SHARPNESS = 4.0
 """What the student's margin of 1, at which the hinge ends, is worth in log odds."""
-DISCOUNT = 0.95
-"""Of the experts' losses, a label: the arbiter looks back some twenty labels."""
-DOUBT = 0.05
-"""No expert's loss on one label is above -log of this."""
 HANDICAP = 2.0
 """By so many nats a teacher must be ahead of the student, which has learned from far more samples."""
-POWER = 8.0
-"""The query's confidence is the margin to this power: labels go to where the mixture is truly undecided."""
-FLOOR = 0.1
-"""The least probability of a query, over the budget's rate."""
-RATE = 0.05
-"""The budget where none is given."""
 EXPERTS = 3
 
 # Numbers at the head of the state.
@@ -161,31 +152,12 @@ def observe(state: Any, x: Any, u: float, sigma: float, floor: float) -> Any:
         return -1, False, 0.0, 0.0
     for i in range(x.shape[0]):
         part.x[i] = x[i]
-    least = state[LOSS]
-    for e in range(1, EXPERTS):
-        least = min(least, state[LOSS + e] + HANDICAP)
-    mixture = part.shares[EXPERTS * classes :]
-    for c in range(classes):
-        mixture[c] = 0.0
-    total = 0.0
     for e in range(EXPERTS):
         own = part.shares[e * classes : (e + 1) * classes]
         scores_into(state, model_of(state, part.models, e), x, own)
         softmax_in_place(own, SHARPNESS if e == 0 else 1.0)
-        trust = math.exp(least - state[LOSS + e] - (HANDICAP if e > 0 else 0.0))
-        total += trust
-        for c in range(classes):
-            mixture[c] += trust * own[c]
-    best = 0
-    for c in range(classes):
-        mixture[c] /= total
-        if mixture[c] > mixture[best]:
-            best = c
-    second = -1.0
-    for c in range(classes):
-        if c != best:
-            second = max(second, mixture[c])
-    margin = mixture[best] - second
+    losses, theirs = state[LOSS : LOSS + EXPERTS], part.shares[: EXPERTS * classes]
+    best, margin = mix(losses, theirs, HANDICAP, part.shares[EXPERTS * classes :])
     if not margin >= 0.0:  # a score that is no number
         return -1, False, 0.0, 0.0
     probability = query_probability(margin**POWER, sigma, floor)
@@ -197,7 +169,7 @@ def learn(state: Any, pseudolabel: int, y: int) -> None:
     part = places(state)
     follow(state, part)
     if y != UNLABELLED:
-        weigh(state, part, y)
+        weigh(state[LOSS : LOSS + EXPERTS], part.shares[: EXPERTS * int(state[CLASSES])], y)
         keep(state, part, y)
     teach_student(state, part, pseudolabel if y == UNLABELLED else y)
     if y != UNLABELLED:
@@ -213,14 +185,6 @@ def follow(state: Any, part: Any) -> None:
         away = part.x[i] - part.mean[i]
         part.mean[i] += rate * away
         part.variance[i] = (1.0 - rate) * (part.variance[i] + rate * away * away)
-
-
-def weigh(state: Any, part: Any, y: int) -> None:
-    """The arbiter: each expert's discounted log loss takes in the label."""
-    classes = int(state[CLASSES])
-    for e in range(EXPERTS):
-        share = part.shares[e * classes + y]
-        state[LOSS + e] = DISCOUNT * state[LOSS + e] - math.log(DOUBT + (1.0 - DOUBT) * share)
 
 
 def keep(state: Any, part: Any, y: int) -> None:

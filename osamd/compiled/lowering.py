@@ -33,6 +33,7 @@ _lowered: set[Any] = {numerics.lane_sum, numerics.dot, models.binary_scores}
 
 SOURCES = (
     "algorithm.py",
+    "arbiter.py",
     "budget.py",
     "honest.py",
     "losses.py",

@@ -11,13 +11,14 @@ import numba
 import numpy as np
 
 from osamd import preset
+from osamd.arbiter import POWER
 from osamd.budget import enter, terms
 from osamd.compiled.core import PEEK, Rows, confirming
 from osamd.compiled.lowering import jit, lower
 from osamd.errors import InputError
 from osamd.honest import expect
 from osamd.numerics import Array
-from osamd.preset import POWER, learn, observe
+from osamd.preset import learn, observe
 
 KEPT = ("mean", "variance", "models", "kept", "labels")
 """The places of the state that are saved; the others are of the last sample."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from osamd import preset
+from osamd import arbiter
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.methods import KNOWN, METHODS, PRESET
@@ -78,7 +78,7 @@ def table_1(runs: Mapping[str, Sequence[Run]], budget: float | None = None) -> R
     curves = {name: rotating_gaussian.regret_curves(some) for name, some in runs.items() if name != PRESET.name}
     settings, notes = rotating_gaussian.described(SIGMA), verdict(methods, paper)
     if PRESET.name in runs:
-        rate = settings["preset_budget"] = budget or preset.RATE
+        rate = settings["preset_budget"] = budget or arbiter.RATE
         notes.append(
             f"{PRESET.title} is not the paper's: from the same start, with a budget of {100 * rate:g}"
             " % of the labels. It decides by a mixture of models, which has no regret."

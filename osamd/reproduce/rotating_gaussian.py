@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd import preset
+from osamd import arbiter
 from osamd.compiled import play
 from osamd.evaluation.comparators import exact_optima
 from osamd.evaluation.many import run_many
@@ -111,7 +111,7 @@ def run(task: Task) -> Run:
 def run_preset(task: Task) -> Run:
     """The preset on the same samples and uniforms, from the same start, under its budget."""
     x, y = rotating_gaussian(task.rounds).sample(task.seed)
-    ours = OSAMD(start=START, method=PRESET.name, budget=task.budget or preset.RATE, seed=task.seed)
+    ours = OSAMD(start=START, method=PRESET.name, budget=task.budget or arbiter.RATE, seed=task.seed)
     right = misled = 0
     for row, label in zip(np.ascontiguousarray(x), y.tolist(), strict=True):
         decision = ours.ask(row)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from osamd import OSAMD, budget, preset
+from osamd import OSAMD, arbiter, budget, preset
 from osamd.deep import OSAMD as Deep
 from osamd.errors import InputError
 from osamd.scores import UNLABELLED
@@ -39,7 +39,7 @@ def test_the_compiled_round_is_the_plain_one(classes):
     for row, label, u in zip(x, y.tolist(), uniforms, strict=True):
         sigma, floor, _ = budget.terms(book)
         chosen, query, margin, probability = preset.observe(state, row, u, sigma, floor)
-        budget.enter(book, margin**preset.POWER, probability, query)
+        budget.enter(book, margin**arbiter.POWER, probability, query)
         decision = learner.ask(row)
         assert (decision.label, decision.query) == (chosen, query)
         assert decision.margin == pytest.approx(margin, rel=1e-9, abs=1e-12)
@@ -104,8 +104,8 @@ def test_without_a_budget_it_asks_for_one_label_in_twenty():
     x, y = stream(2, rounds=4000)
     learner = OSAMD(method="osamd-preset")
     played(learner, x, y)
-    assert learner.limits.rate == preset.RATE
-    assert 0.9 * preset.RATE * 4000 <= learner.asked <= preset.RATE * 4000
+    assert learner.limits.rate == arbiter.RATE
+    assert 0.9 * arbiter.RATE * 4000 <= learner.asked <= arbiter.RATE * 4000
 
 
 @pytest.mark.parametrize(
