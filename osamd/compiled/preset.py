@@ -12,7 +12,7 @@ import numpy as np
 
 from osamd import preset
 from osamd.arbiter import POWER
-from osamd.budget import enter, terms
+from osamd.budget import enter, hasten, terms
 from osamd.compiled.core import PEEK, Rows, confirming
 from osamd.compiled.lowering import jit, lower
 from osamd.errors import InputError
@@ -20,17 +20,18 @@ from osamd.honest import expect
 from osamd.numerics import Array
 from osamd.preset import learn, observe
 
-KEPT = ("mean", "variance", "models", "kept", "labels")
+KEPT = ("mean", "variance", "scale", "models", "kept", "labels", "counts", "centres", "spreads")
 """The places of the state that are saved; the others are of the last sample."""
 
 
 class PresetCore(Rows):
-    """The three linear models of the preset, for `osamd.asktell`."""
+    """The experts of the preset, for `osamd.asktell`."""
 
     def __init__(self, features: int, classes: int, book: Array, meter: Array) -> None:
         super().__init__(features)
         self._classes, self._state = classes, preset.open_state(features, classes)
         self._pseudolabel = 0
+        hasten(book, on=True)
         self.book, self.meter = book, meter
         self._ask, self._tell = _halves()
         self.confirm: Callable[..., Any] = partial(confirming(), meter)
@@ -57,14 +58,14 @@ class PresetCore(Rows):
 
     def weights(self, *, teacher: bool) -> Array:
         """The plain weights of the student, or of the slow teacher."""
-        models = preset.places(self._state).models.reshape(preset.EXPERTS, -1, self.features + 1)
+        models = preset.places(self._state).models.reshape(preset.MODELS, -1, self.features + 1)
         held: Array = models[2 if teacher else 0].copy()
         return held[0] if self._classes == 2 else held
 
     def start(self, weights: Array) -> None:
-        """Let all three begin here."""
-        models = preset.places(self._state).models.reshape(preset.EXPERTS, -1)
-        models[:] = np.asarray(weights, dtype=np.float64).reshape(-1)
+        """Let the linear models begin here, where there is no more need to hurry for labels."""
+        preset.begin(self._state, weights)
+        hasten(self.book, on=False)
 
     def gather(self, rows: Array) -> None:
         """Begin the geometry with a table, as if its rows had come one after the other."""

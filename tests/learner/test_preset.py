@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from osamd import OSAMD, arbiter, budget, preset
-from osamd.deep import OSAMD as Deep
 from osamd.errors import InputError
 from osamd.scores import UNLABELLED
 from osamd.streams import Changed, abrupt, relabel, rotating_gaussian
@@ -36,6 +35,7 @@ def test_the_compiled_round_is_the_plain_one(classes):
     learner = OSAMD(features=5, classes=classes, method="osamd-preset", budget=0.1, seed=3)
     state, uniforms = preset.open_state(5, classes), query_generator(3).random(len(x))
     book = budget.open_book(budget.budget(0.1, floor=0.01), 1.0, "margin")
+    budget.hasten(book, on=True)
     for row, label, u in zip(x, y.tolist(), uniforms, strict=True):
         sigma, floor, _ = budget.terms(book)
         chosen, query, margin, probability = preset.observe(state, row, u, sigma, floor)
@@ -46,7 +46,7 @@ def test_the_compiled_round_is_the_plain_one(classes):
         assert decision.probability == pytest.approx(probability, rel=1e-9)
         preset.learn(state, chosen, label if query else UNLABELLED)
         learner.tell(decision, label if query else None)
-    student = preset.places(state).models.reshape(preset.EXPERTS, -1)[0]
+    student = preset.places(state).models.reshape(preset.MODELS, -1)[0]
     np.testing.assert_allclose(learner.weights.ravel(), student, rtol=1e-9, atol=1e-12)
     assert learner.asked > 0.05 * len(x)
 
@@ -123,13 +123,6 @@ def test_a_method_of_the_paper_and_the_preset_do_not_turn_into_each_other():
     assert OSAMD(features=2, method="osamd-preset").remade(budget=0.2).limits.rate == 0.2
 
 
-def test_a_network_has_no_preset_of_linear_models():
-    import torch
-
-    with pytest.raises(InputError, match="no such method"):
-        Deep(torch.nn.Linear(3, 2), eta=0.1, sigma=1.0, method="osamd-preset")
-
-
 def test_a_sample_that_cannot_be_used_is_refused_and_changes_nothing():
     x, y = stream(2)
     learner, other = (OSAMD(features=5, method="osamd-preset", budget=0.1) for _ in range(2))
@@ -139,6 +132,100 @@ def test_a_sample_that_cannot_be_used_is_refused_and_changes_nothing():
         with pytest.raises(InputError):
             learner.ask(bad)
     assert played(learner, x[100:], y[100:]) == played(other, x[100:], y[100:])
+
+
+def taught(x, y, features=3, classes=3):
+    """A state that has been told every label."""
+    state = preset.open_state(features, classes)
+    for row, label in zip(x, y.tolist(), strict=True):
+        label_seen, *_ = preset.observe(state, row, 0.5, 1.0, 0.0)
+        preset.learn(state, label_seen, label)
+    return state
+
+
+def test_neighbours_vote_by_their_distance_over_the_mean_distance():
+    x, y = stream(3, rounds=200, features=3)
+    state, sample = taught(x, y), np.array([0.5, 1.0, 2.0])
+    preset.observe(state, sample, 0.5, 1.0, 0.0)
+    part = preset.places(state)
+    away = (((sample - x[-128:]) / np.sqrt(part.variance)) ** 2).sum(axis=1)
+    votes = np.exp(-away / (preset.WIDTH * away.mean()))
+    wanted = np.bincount(y[-128:], votes, 3) + preset.BLANK / 3
+    np.testing.assert_allclose(part.shares[15:18], wanted / wanted.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("pace", "reach"), [(0, 8), (1, 128)], ids=["fast", "slow"])
+def test_bayes_is_that_of_normal_features_with_the_stream_as_one_sample_of_every_class(pace, reach):
+    x, y = stream(3, rounds=200, features=3)
+    state, sample = taught(x, y), np.array([0.5, 1.0, 2.0])
+    preset.observe(state, sample, 0.5, 1.0, 0.0)
+    part = preset.places(state)
+    age, logs = np.arange(200)[::-1], []
+    for c in range(3):
+        # Of the labels of a class the newest has weight 1, also in its mean; older ones weigh less, label by label.
+        weight = (1.0 - 1.0 / reach) ** age[y == c]
+        rows = np.vstack([x[y == c], part.mean])
+        weight = np.append(weight, 1.0)
+        mean = np.average(rows, 0, weight)
+        spread = np.average((rows - mean) ** 2, 0, weight) + part.variance / weight.sum()
+        logs.append(np.log(weight.sum()) - 0.5 * ((sample - mean) ** 2 / spread + np.log(spread)).sum())
+    wanted = np.exp(np.array(logs) - max(logs))
+    np.testing.assert_allclose(part.shares[9 + 3 * pace : 12 + 3 * pace], wanted / wanted.sum(), rtol=1e-9)
+
+
+def test_neighbours_learn_what_no_plane_can():
+    generator = np.random.default_rng(5)
+    x = generator.normal(size=(4000, 2))
+    y = (x[:, 0] * x[:, 1] > 0).astype(int)  # a checkerboard of four fields, half of each class
+    told = played(OSAMD(features=2), x, y)
+    assert np.mean([label == decided for label, (decided, _, _) in zip(y[2000:], told[2000:], strict=True)]) > 0.85
+
+
+def test_bayes_learns_classes_that_differ_in_their_spread_alone():
+    generator = np.random.default_rng(6)
+    y = generator.integers(0, 2, 4000)
+    x = generator.normal(size=(4000, 20)) * (1.0 + y)[:, None]
+    told = played(OSAMD(features=20), x, y)
+    assert np.mean([label == decided for label, (decided, _, _) in zip(y[2000:], told[2000:], strict=True)]) > 0.9
+
+
+def test_from_nothing_the_first_label_is_spent_as_soon_as_it_is_earned():
+    x, y = stream(2)
+    first = []
+    for start in (None, np.ones(6)):
+        learner = OSAMD(features=5, method="osamd-preset", start=start)
+        queries = []
+        for t, (row, label) in enumerate(zip(x, y.tolist(), strict=True), 1):
+            decision = learner.ask(row)
+            queries.append(decision.query)
+            assert sum(queries) <= arbiter.RATE * t
+            learner.tell(decision, label if decision.query else None)
+        first.append(queries.index(True) + 1)
+    assert first[0] <= 25 < first[1]
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.3])
+def test_labels_spent_in_haste_are_never_more_than_earned_and_soon_nearly_all(rate):
+    book, asked = budget.open_book(budget.budget(rate), 1.0, "margin"), 0
+    budget.hasten(book, on=True)
+    draws = np.random.default_rng(7).random((6000, 2))
+    for t, (u, margin) in enumerate(draws.tolist(), 1):
+        sigma, floor, _ = budget.terms(book)
+        probability = max(floor, sigma / (sigma + margin))
+        budget.enter(book, margin, probability, u < probability)
+        asked += u < probability
+        assert asked <= rate * t
+        assert asked >= rate * t - max(3.0, 0.05 * rate * t)
+
+
+def test_only_a_student_with_a_source_is_favoured_and_stays_so_when_saved(tmp_path):
+    x, y = stream(2)
+    nothing, source = OSAMD(features=5, method="osamd-preset"), OSAMD.from_source(x[:200], y[:200])
+    source.save(tmp_path / "saved")
+    loaded = OSAMD.load(tmp_path / "saved")
+    behind = [one._saved().arrays["head"][preset.BEHIND] for one in (nothing, source, loaded)]
+    assert behind == [0.0, preset.HANDICAP, preset.HANDICAP]
+    assert played(source, x[200:], y[200:]) == played(loaded, x[200:], y[200:])
 
 
 def accuracy_on(one, seed, rate):
