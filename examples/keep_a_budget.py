@@ -19,7 +19,7 @@ def parts(age):
     return x + rng.normal(size=x.shape) * [1.5, 0.5], np.where(faulty, "faulty", "good").tolist()
 
 
-learner = OSAMD.from_source(*parts(np.zeros(500)), standardise=True, budget=0.05, expire_after=400)
+learner = OSAMD.from_source(*parts(np.zeros(500)), budget=0.05, expire_after=400)
 left_alone = learner.copy()
 
 x, y = parts(np.linspace(0.0, 1.0, 8000))

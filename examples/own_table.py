@@ -23,7 +23,7 @@ with path.open("w", newline="") as file:
 
 # Five seeds of the queries; beside the methods, the model of the first 1000 rows left alone.
 outcome = run(path, "kind", warmup=1000, budget="5%", delay="random:50", compare=True)
-print(f"left alone: {outcome.baselines['left-alone'].accuracy:.1%} right; osamd: {outcome.run.accuracy:.1%} right")
+print(f"left alone: {outcome.baselines['left-alone'].accuracy:.1%} right; the preset: {outcome.run.accuracy:.1%} right")
 for method, found in outcome.repeats.items():
     accuracy, labels = np.mean([(one.accuracy, one.labels) for one in found], axis=0)
     print(f"{method:26}{accuracy:7.1%} with {labels:6.1%} of the labels")

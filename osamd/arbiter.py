@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from osamd.errors import require_rate
+
 DISCOUNT = 0.95
 """Of the experts' losses, a label: the arbiter looks back some twenty labels."""
 DOUBT = 0.05
@@ -21,6 +23,15 @@ FLOOR = 0.1
 """The least probability of a query, over the budget's rate."""
 RATE = 0.05
 """The budget where none is given."""
+
+
+def limits(budget: float | None, max_labels: int | None, floor: float | None) -> tuple[float | None, float | None]:
+    """The preset's budget and floor, where they are not given."""
+    if budget is None and max_labels is None:
+        budget = RATE
+    if floor is None and budget is not None:
+        floor = FLOOR * require_rate("OSAMD", "budget", budget)
+    return budget, floor
 
 
 def mix(losses: Any, shares: Any, handicap: float, mixture: Any) -> tuple[int, float]:

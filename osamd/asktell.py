@@ -95,7 +95,7 @@ class AskTell(ABC):
     def __repr__(self) -> str:
         classes = ", ".join(repr(name) for name in self._classes[:5]) + (", ..." if len(self._classes) > 5 else "")
         pending = f", {len(self._pending)} pending" if self._pending else ""
-        return f"<OSAMD for {classes}: {self.rounds} rounds, {self.asked} labels asked for{pending}>"
+        return f"<{self._method.title} for {classes}: {self.rounds} rounds, {self.asked} labels asked for{pending}>"
 
     def ask(self, x: Any) -> Decision:
         """Decide on one sample, and draw whether to ask for its label. The model stays as it is."""
@@ -220,12 +220,13 @@ class AskTell(ABC):
         budget, budget_window, max_labels, floor and expire_after. Where asking is changed, labels are counted anew.
 
         >>> from osamd import OSAMD
-        >>> OSAMD(features=2, budget=0.1).remade(budget=0.5, method="omd-partial")
-        <OSAMD for 0, 1: 0 rounds, 0 labels asked for>
+        >>> OSAMD(features=2, budget=0.1, method="osamd").remade(budget=0.5, method="omd-partial")
+        <OMD (partial) for 0, 1: 0 rounds, 0 labels asked for>
         """
         wanted = changes.get("method", self.method)
         if (wanted == PRESET.name) != (self.method == PRESET.name):
-            raise reject("remade", "method", wanted, "the preset has other models than a method; make a learner anew.")
+            rule = f"this is {self.method}, and the preset has other models than the paper's; make a learner anew."
+            raise reject("remade", "method", wanted, rule)
         arrays, content = self._saved()
         for name, value in changes.items():
             if name not in _CHANGEABLE:

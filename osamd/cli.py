@@ -67,8 +67,8 @@ def reproduce(
         list[str] | None,
         typer.Option(
             "--methods",
-            help="Methods to run, the paper's six by default; repeat it or separate them by commas. osamd-preset, which"
-            " is not the paper's, is for rotating-gaussian.",
+            help="Methods to run, the paper's six by default; repeat it or separate them by commas. osamd-preset is"
+            " not the paper's, and needs no settings.",
         ),
     ] = None,
     budget: Annotated[
@@ -129,7 +129,7 @@ def reproduce(
     for name in ("rotating-gaussian", *DEEP) if what == "all" else (what,):
         folder = base / name if what == "all" else base
         if name in DEEP:
-            _deep_column(name, chosen, seeds, settings, rounds, device, data_dir, folder)
+            _deep_column(name, chosen, seeds, settings, rounds, device, data_dir, folder, rate)
         else:
             _gaussian(name, chosen, seeds, workers, folder, rate)
 
@@ -155,6 +155,7 @@ def _deep_column(
     device: str | None,
     data_dir: Path | None,
     out: Path,
+    budget: float | None,
 ) -> None:
     from osamd.reproduce import columns, deep, deep_report
 
@@ -170,6 +171,7 @@ def _deep_column(
                     device=device,
                     data_dir=data_dir,
                     rounds=rounds,
+                    budget=budget,
                     checkpoint=checkpoint,
                     told=told,
                 )
@@ -188,21 +190,26 @@ def run(
     ],
     label: Annotated[str, typer.Option(metavar="COLUMN", help="The column that holds the class.")],
     budget: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Ask for at most this share of the labels, as in 5%.")
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Ask for at most this share of the labels, as in 5%, which osamd-preset has where neither this nor"
+            " --max-labels is given.",
+        ),
     ] = None,
     max_labels: Annotated[int | None, typer.Option(min=1, help="Ask for at most so many labels.")] = None,
     warmup: Annotated[int, typer.Option(min=0, help="So many first rows are the labelled source.")] = 1000,
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
-            help="osamd: asks where the margin is small, and trains itself on pseudolabels between labels;"
-            " osamd-no-self-adaptation: asks so, learns from labels alone; osamd-no-active-query: asks uniformly, and"
-            " trains itself; omd-partial: asks uniformly, labels alone; omd-all: every label; paa:"
-            " passive-aggressive, asks where the margin is small, one model; osamd-preset: beyond the paper, with two"
-            " teachers, a memory and no step size.",
+            help="osamd-preset, the default: no step size; a student that trains itself between labels, a memory, and"
+            " experts that learn from labels alone. Of the paper: osamd (the default with --eta or --sigma): asks where"
+            " the margin is small, and trains itself on pseudolabels; osamd-no-self-adaptation: asks so, learns from"
+            " labels alone; osamd-no-active-query: asks uniformly, and trains itself; omd-partial: asks uniformly,"
+            " labels alone; omd-all: every label; paa: passive-aggressive, asks where the margin is small, one model.",
         ),
-    ] = "osamd",
+    ] = None,
     delay: Annotated[
         str | None,
         typer.Option(
@@ -211,7 +218,9 @@ def run(
             " never comes); several with commas. The table shows what it costs.",
         ),
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Play the other methods too, at equal labels.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Play the paper's methods beside it, at equal labels.")
+    ] = False,
     classes: Annotated[
         list[str] | None,
         typer.Option(
@@ -223,8 +232,14 @@ def run(
     categorical: Annotated[
         list[str] | None, typer.Option(help="Columns whose numbers are codes of categories, with commas.")
     ] = None,
-    eta: Annotated[float | None, typer.Option(help="The student's step; 0.3 / (features + 1) by default.")] = None,
-    sigma: Annotated[float, typer.Option(help="Larger asks for more; with a budget, where steering starts.")] = 1.0,
+    eta: Annotated[
+        float | None,
+        typer.Option(help="Of the paper's methods: the student's step; 0.3 / (features + 1) by default."),
+    ] = None,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="Of the paper's: larger asks for more; with a budget, where steering starts; 1 by default."),
+    ] = None,
     format: Annotated[
         str | None, typer.Option(metavar="csv|jsonl|parquet", help="Where the name does not say it; - is csv.")
     ] = None,
@@ -248,7 +263,7 @@ def run(
     before its label is known, and the label is told only where it was asked for, so the accuracy is honest. Beside it
     stand the model of the warm-up left alone, and always the commonest class.
 
-    Columns: the first 1000 rows (or the warm-up, where it is longer) decide. Numbers are standardised as they come;
+    Columns: the first 1000 rows (or the warm-up, where it is longer) decide. Numbers may be of any unit and scale;
     true and false are 1 and 0; other text is a category with a feature of its own, at most 100 a column, and a
     category that turns up later gives zeros. Dates and times, columns without a name and columns without a value are
     left out. Missing are: an empty value, ?, NA, N/A, #N/A, <NA>, NaN, NaT, null, None, and numbers that are not
@@ -506,15 +521,15 @@ def _known(what: str, methods: list[str] | None) -> list[str]:
 
 
 def _preset_budget(what: str, methods: list[str], budget: str | None) -> float | None:
-    """The preset's budget, refused where there is no preset; and the preset where it cannot play."""
+    """The preset's budget, refused where there is no preset; and the preset refused where it cannot play."""
     from osamd.errors import InputError
     from osamd.methods import PRESET
 
-    if PRESET.name in methods and what != "rotating-gaussian":
-        why = "figure3 varies sigma, which it does not have; try osamd labels rotating-gaussian"
-        if what != "figure3":
-            why = "it is for linear models, and so for rotating-gaussian alone"
-        raise InputError(f"`reproduce {what} --methods {PRESET.name}`: {why}.")
+    if PRESET.name in methods and what == "figure3":
+        raise InputError(
+            f"`reproduce {what} --methods {PRESET.name}`: figure3 varies sigma, which it does not have; try osamd"
+            " labels rotating-gaussian."
+        )
     if budget is None:
         return None
     if PRESET.name not in methods:

@@ -30,13 +30,12 @@ from osamd.errors import (
     require_finite,
     require_numbers,
     require_positive,
-    require_rate,
     require_whole,
 )
 from osamd.geometry import Geometry, euclidean
 from osamd.losses import Loss
 from osamd.losses import loss as named_loss
-from osamd.methods import PRESET, InnerLoops, Settings, TeacherStep, experiments_step
+from osamd.methods import OF_THE_PAPER, PRESET, InnerLoops, Settings, TeacherStep, experiments_step, meant
 from osamd.methods import learner as bound
 from osamd.models import linear
 from osamd.numerics import Array
@@ -54,14 +53,19 @@ class OSAMD(AskTell):
     `from_sklearn`.
 
     `budget` is the largest share of rounds whose label is asked for, over the whole stream, or over any
-    `budget_window` rounds; `max_labels` the largest number. sigma is then where the steering starts; without a budget
-    rate it stays: larger asks for more. `floor` is the least probability of a query while the budget allows one.
+    `budget_window` rounds; `max_labels` the largest number. How readily it asks is steered so that the budget is spent,
+    from `sigma` on. `floor` is the least probability of a query while the budget allows one.
     `expire_after`: with every `tell`, give up waiting for labels that were asked for more than so many rounds ago.
     `window`: the rounds of the sliding accuracy.
 
-    `standardise` scales features by their running mean and deviation; do so unless they are of like scale already.
-    `eta` is the student's step size, 0.3 / (features + 1) by default; loss, L2 term, geometry, teacher's step, inner
-    loops and method are as in `osamd.methods`.
+    Nothing more is needed: without a `method` it is the preset (`osamd.preset`), which has no step size, asks for at
+    most 5 % of the labels where no budget is given, and for which units and scales of the features do not matter.
+
+    For the paper's rounds name a method of the paper, as method="osamd", or give one of their settings, which means
+    that method: eta, sigma, loss, l2, geometry, teacher, adaptation, label_rate or standardise. `learner.method` tells
+    which it is. There, without a budget rate sigma stays (larger asks for more), 1 by default; `eta` is the student's
+    step size, 0.3 / (features + 1) by default; `standardise` scales features by their running mean and deviation: do
+    so unless they are of like scale already; the others are as in `osamd.methods`.
 
     >>> learner = OSAMD(classes=["cat", "dog"], budget=0.5)
     >>> for x, y in [([0.0, 1.0], "cat"), ([1.0, 0.0], "dog")] * 20:
@@ -76,17 +80,17 @@ class OSAMD(AskTell):
         *,
         features: int | Sequence[str] | None = None,
         classes: int | Sequence[Any] = 2,
+        method: str | None = None,
         eta: float | None = None,
-        sigma: float = 1.0,
-        method: str = "osamd",
-        loss: str | Loss = "hinge",
-        l2: float = 0.0,
+        sigma: float | None = None,
+        loss: str | Loss | None = None,
+        l2: float | None = None,
         geometry: Geometry | None = None,
         teacher: TeacherStep | None = None,
         adaptation: InnerLoops | None = None,
         label_rate: float | None = None,
         start: ArrayLike | None = None,
-        standardise: bool = False,
+        standardise: bool | None = None,
         budget: float | None = None,
         budget_window: int | None = None,
         max_labels: int | None = None,
@@ -95,11 +99,14 @@ class OSAMD(AskTell):
         window: int = 1000,
         seed: int = 0,
     ) -> None:
+        of_the_paper = (eta, sigma, loss, l2, geometry, teacher, adaptation, label_rate, standardise)
+        method = meant(method, dict(zip(OF_THE_PAPER, of_the_paper, strict=True)))
         self._eta = None if eta is None else require_positive("OSAMD", "eta", eta)
+        loss = "hinge" if loss is None else loss
         settings = Settings(
             eta=self._eta or REACH,
-            sigma=sigma,
-            loss=named_loss(loss, l2=l2) if isinstance(loss, str) else loss,
+            sigma=1.0 if sigma is None else sigma,
+            loss=named_loss(loss, l2=0.0 if l2 is None else l2) if isinstance(loss, str) else loss,
             geometry=geometry or euclidean(),
             teacher=teacher or experiments_step(),
             adaptation=adaptation,
@@ -109,10 +116,7 @@ class OSAMD(AskTell):
         self._names: list[str] | None = None
         if method == PRESET.name:
             self._refuse_parts(settings)
-            if budget is None and max_labels is None:
-                budget = arbiter.RATE
-            if floor is None and budget is not None:
-                floor = arbiter.FLOOR * require_rate("OSAMD", "budget", budget)
+            budget, floor = arbiter.limits(budget, max_labels, floor)
         limits = budgets.budget(budget, budget_window, max_labels, floor)
         super().__init__(method, settings, limits, known_classes(classes), expire_after, window, seed)
         if start is not None and self._standardise:
@@ -130,8 +134,8 @@ class OSAMD(AskTell):
     def from_source(cls, X: Any, y: Any, *, classes: Sequence[Any] | None = None, **settings: Any) -> Self:
         """A learner that starts from a logistic or softmax regression, fitted to labelled rows.
 
-        X: rows of numbers, or a data frame, whose columns then name the features. With `standardise` the running
-        statistics begin with those of X. `classes` may hold more than occur in y.
+        X: rows of numbers, or a data frame, whose columns then name the features. Running statistics, of the preset
+        or with `standardise`, begin with those of X. `classes` may hold more than occur in y.
 
         >>> rng = np.random.default_rng(0)
         >>> y = rng.integers(0, 2, 200)
@@ -170,7 +174,8 @@ class OSAMD(AskTell):
         )
         core = learner._linear()
         if isinstance(core, PresetCore):
-            core.gather(rows)
+            with np.errstate(over="ignore", invalid="ignore"):  # it refuses what is too large to be squared
+                core.gather(rows)
         if learner._standardise:
             core.gather(rows)
             rows = core.scaled(rows)
@@ -184,6 +189,13 @@ class OSAMD(AskTell):
         """A learner that starts from a fitted scikit-learn linear classifier, with its classes and feature names."""
         weights, classes, names = source.from_sklearn(model)
         return cls(features=names or weights.shape[-1] - 1, classes=classes, start=weights, **settings)
+
+    def remade(self, **changes: Any) -> Self:
+        """As of `AskTell`; the preset has neither eta nor label_rate."""
+        for name in ("eta", "label_rate"):
+            if self._method is PRESET and changes.get(name) is not None:
+                raise reject("remade", name, changes[name], "this is osamd-preset, which has none; leave it out.")
+        return super().remade(**changes)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -235,14 +247,15 @@ class OSAMD(AskTell):
     def weights(self) -> Array:
         """What decides, with the bias last: the student (PAA's teacher), before it adapts to a sample.
 
-        With `standardise` they are weights of standardised features.
+        Of the preset it is the student, one of the experts that decide together. With `standardise` they are weights of
+        standardised features.
         """
         weights: Array = self._linear().weights(teacher=self._method.teacher_decides)
         return weights
 
     @property
     def teacher_weights(self) -> Array:
-        """The teacher, which gives the pseudolabels."""
+        """The teacher, which gives the pseudolabels; of the preset the slow one of its two."""
         weights: Array = self._linear().weights(teacher=True)
         return weights
 
@@ -280,10 +293,12 @@ class OSAMD(AskTell):
     def _refuse_parts(self, settings: Settings) -> None:
         """Refuse what the preset has no use for."""
         given = (settings.loss, settings.geometry.name, settings.teacher, settings.adaptation, self._standardise)
-        if self._eta is not None or given != (named_loss("hinge"), "euclidean", experiments_step(), None, False):
+        usual = (named_loss("hinge"), "euclidean", experiments_step(), None, False)
+        if self._eta is not None or settings.label_rate is not None or given != usual:
             raise InputError(
                 "`OSAMD(method='osamd-preset')`: it sets its steps and scales by itself; leave out eta, loss, l2,"
-                " geometry, teacher, adaptation and standardise, or name a method of the paper, as method='osamd'."
+                " geometry, teacher, adaptation, label_rate and standardise, or name a method of the paper, as"
+                " method='osamd'."
             )
 
     def _meet(self, x: Any) -> Array:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -56,6 +57,22 @@ PRESET = Method("osamd-preset", "OSAMD preset", "margin", self_training=True)
 """Not of the paper: several models and a memory, without any step size (`osamd.preset`); of linear models alone."""
 
 KNOWN = METHODS | {PRESET.name: PRESET}
+
+OF_THE_PAPER = ("eta", "sigma", "loss", "l2", "geometry", "teacher", "adaptation", "label_rate", "standardise")
+"""Settings of the paper's rounds. The preset has no use for them, but for sigma, where the steering starts."""
+
+
+def meant(method: str | None, given: Mapping[str, Any]) -> str:
+    """The method that is meant by settings, of which those that are None were not given.
+
+    It is the one that is named. Where none is, it is the preset, unless one of `OF_THE_PAPER` is given: then "osamd".
+
+    >>> meant(None, {"budget": 0.05}), meant(None, {"eta": 0.1}), meant("paa", {"budget": 0.05})
+    ('osamd-preset', 'osamd', 'paa')
+    """
+    if method is not None:
+        return method
+    return PRESET.name if all(given.get(name) is None for name in OF_THE_PAPER) else "osamd"
 
 
 class TeacherStep(NamedTuple):

@@ -15,7 +15,7 @@ from osamd.cli import main
 from osamd.errors import InputError
 from osamd.evaluation.intervals import mean_90
 from osamd.learner import OSAMD, REACH
-from osamd.methods import METHODS, Settings, learner
+from osamd.methods import KNOWN, METHODS, Settings, learner
 from osamd.models import linear
 from osamd.play import play
 from osamd.prequential.delays import KINDS, Delay, arrivals, delay_generator, delay_named
@@ -70,7 +70,7 @@ def standardised(x, warmup):
 
 def test_without_budget_and_delay_it_is_the_plain_loop_on_the_same_seed(table):
     x, y = drifting()
-    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, sigma=0.5, seed=3)
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, method="osamd", sigma=0.5, seed=3)
     started = OSAMD.from_source(x[:WARMUP], y[:WARMUP].tolist(), standardise=True).weights
     settings = Settings(eta=REACH / 4, sigma=0.5)
     stream = Arrays(standardised(x, WARMUP), y[WARMUP:].tolist())
@@ -84,14 +84,39 @@ def test_without_budget_and_delay_it_is_the_plain_loop_on_the_same_seed(table):
     assert outcome.learner.rounds == len(outcome.ledger) == 1000
 
 
+def test_without_a_method_it_is_the_preset_with_its_own_budget(table):
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP)
+    named = osamd.prequential.run(table, "y", warmup=WARMUP, method="osamd-preset", budget="5%")
+    assert outcome.settings == named.settings
+    assert (outcome.learner.method, outcome.settings["budget"]) == ("osamd-preset", 0.05)
+    assert np.array_equal(outcome.ledger.asked, named.ledger.asked)
+    x, y = drifting()
+    plain = OSAMD.from_source(x[:WARMUP], y[:WARMUP].tolist(), budget=0.05)
+    decided = []
+    for row, label in zip(x[WARMUP:], y[WARMUP:].tolist(), strict=True):
+        decision = plain.ask(row)
+        decided.append(decision.label)
+        plain.tell(decision, label if decision.query else None)
+    assert decided == outcome.ledger.decision.tolist()
+
+
+@pytest.mark.parametrize("given", [{"eta": 0.1}, {"sigma": 2.0}, {"eta": 0.1, "sigma": 2.0}])
+def test_a_setting_of_the_papers_rounds_means_the_papers_method(given, table):
+    outcome = osamd.prequential.run(table, "y", warmup=WARMUP, budget="5%", **given)
+    named = osamd.prequential.run(table, "y", warmup=WARMUP, budget="5%", method="osamd", **given)
+    assert outcome.settings == named.settings
+    assert outcome.learner.method == "osamd"
+    assert np.array_equal(outcome.ledger.asked, named.ledger.asked)
+
+
 def test_the_command_writes_what_the_function_finds(table, tmp_path, capsys):
     assert command(table, "--label", "y", "--warmup", WARMUP, "--budget", "10%", "--out", tmp_path / "out") == 0
     assert sorted(os.listdir(tmp_path / "out")) == FILES
     outcome = osamd.prequential.run(table, "y", warmup=WARMUP, budget=0.1)
     content = results(tmp_path / "out")
     assert content == json.loads(json.dumps(outcome.summary))
-    assert content["methods"]["osamd"]["accuracy"] == {"mean": outcome.ledger.accuracy, "half_width_90": None}
-    assert content["methods"]["osamd"]["labels_asked"] == int(outcome.ledger.asked.sum())
+    assert content["methods"]["osamd-preset"]["accuracy"] == {"mean": outcome.ledger.accuracy, "half_width_90": None}
+    assert content["methods"]["osamd-preset"]["labels_asked"] == int(outcome.ledger.asked.sum())
     assert content["rounds"] == 1000
     assert content["classes"] == [0, 1]
     assert content["settings"]["budget"] == 0.1
@@ -156,7 +181,7 @@ def test_every_source_of_the_same_rows_gives_the_same_result(table, tmp_path, mo
     assert command("-", "--label", "y", "--warmup", WARMUP, "--budget", "10%", "--out", tmp_path / "out") == 0
     content = results(tmp_path / "out")
     assert content["stream"] == "standard input"
-    assert content["methods"]["osamd"]["accuracy"]["mean"] == expected.accuracy
+    assert content["methods"]["osamd-preset"]["accuracy"]["mean"] == expected.accuracy
 
 
 def test_a_delay_of_nothing_is_no_delay(table):
@@ -179,7 +204,7 @@ def test_the_report_shows_what_delay_costs(table, tmp_path, capsys):
     delayed = ("--delay", "random:50,lost:0.2", "--budget", "20%")
     assert command(table, "--label", "y", "--warmup", WARMUP, *delayed, "--out", tmp_path / "out") == 0
     content = results(tmp_path / "out")
-    with_delay, without = content["methods"]["osamd"], content["without_delay"]
+    with_delay, without = content["methods"]["osamd-preset"], content["without_delay"]
     cost = without["accuracy"]["mean"] - with_delay["accuracy"]["mean"]
     assert content["delay_costs"]["mean"] == pytest.approx(cost)
     half = content["delay_costs"]["half_width_90"]
@@ -194,20 +219,31 @@ def test_the_report_shows_what_delay_costs(table, tmp_path, capsys):
     assert f"{said} {100 * cost:.2f} ± {100 * half:.2f} points" in printed
 
 
-def test_compare_plays_the_six_methods_at_equal_labels(table, tmp_path, capsys):
-    assert command(table, "--label", "y", "--warmup", WARMUP, "--compare", "--out", tmp_path / "out") == 0
+@pytest.mark.parametrize(
+    ("method", "title", "key"),
+    [
+        (None, "OSAMD preset", "osamd_preset_minus"),
+        ("osamd", "OSAMD", "osamd_minus"),
+        ("paa", "PAA", "paa_minus"),
+    ],
+)
+def test_compare_plays_the_papers_methods_beside_it_at_equal_labels(method, title, key, table, tmp_path, capsys):
+    named = () if method is None else ("--method", method)
+    assert command(table, "--label", "y", "--warmup", WARMUP, "--compare", "--out", tmp_path / "out", *named) == 0
     content = results(tmp_path / "out")
     methods = content["methods"]
-    assert list(methods) == list(METHODS)
-    rate = methods["osamd"]["labels"]["mean"]
+    assert list(methods) == (["osamd-preset"] if method is None else []) + list(METHODS)
+    ours = method or "osamd-preset"
+    rate = methods["osamd" if method else ours]["labels"]["mean"]
     for name, method in METHODS.items():
         asked = methods[name]["labels"]["mean"]
         # Uniform queries are drawn; 1000 of them stray by 0.05 once in a thousand runs.
         assert asked == 1.0 if method.query == "always" else abs(asked - rate) < 0.05
-        if name != "osamd":
-            apart = methods["osamd"]["accuracy"]["mean"] - methods[name]["accuracy"]["mean"]
-            assert content["osamd_minus"][name]["mean"] == pytest.approx(apart)
+        if name != ours:
+            apart = methods[ours]["accuracy"]["mean"] - methods[name]["accuracy"]["mean"]
+            assert content[key][name]["mean"] == pytest.approx(apart)
     printed = capsys.readouterr().out
+    assert f"{title} minus it: points of accuracy, seed by seed." in " ".join(printed.split())
     assert "OMD (all): every label" in printed
     assert "ceiling" not in printed
 
@@ -219,7 +255,7 @@ def test_compare_plays_on_where_no_label_was_asked_for(tmp_path, capsys):
     assert command(path, "--label", "y", "--warmup", 490, "--budget", "5%", "--compare", "--out", tmp_path / "o") == 0
     methods = results(tmp_path / "o")["methods"]
     asked = {name: method["labels_asked"] for name, method in methods.items()}
-    assert asked == {name: 10 if name == "omd-all" else 0 for name in METHODS}
+    assert asked == {name: 10 if name == "omd-all" else 0 for name in ("osamd-preset", *METHODS)}
     assert "the methods that ask uniformly asked for none either" in capsys.readouterr().out
 
 
@@ -228,24 +264,24 @@ def test_means_and_differences_are_over_the_query_seeds(table):
     outcome = osamd.prequential.run(table, "y", seed=2, seeds=3, **options)
     content = outcome.summary
     single = [osamd.prequential.run(table, "y", seed=seed, seeds=1, **options) for seed in (2, 3, 4)]
-    for name in METHODS:
+    for name in KNOWN:
         alone = [one.runs[name].accuracy for one in single]
         assert [run.accuracy for run in outcome.repeats[name]] == alone
         assert content["methods"][name]["accuracy"] == mean_90(alone)._asdict()
-        apart = mean_90([one.runs["osamd"].accuracy - one.runs[name].accuracy for one in single])
-        if name != "osamd":
-            assert content["osamd_minus"][name] == apart._asdict()
-            assert single[0].summary["osamd_minus"][name]["half_width_90"] is None
+        apart = mean_90([one.run.accuracy - one.runs[name].accuracy for one in single])
+        if name != "osamd-preset":
+            assert content["osamd_preset_minus"][name] == apart._asdict()
+            assert single[0].summary["osamd_preset_minus"][name]["half_width_90"] is None
     assert np.array_equal(outcome.ledger.asked, single[0].ledger.asked)
     assert (content["seeds"], content["settings"]["seed"]) == (3, 2)
 
 
 def test_one_seed_is_played_where_nothing_is_compared(table):
     outcome = osamd.prequential.run(table, "y", warmup=WARMUP)
-    assert outcome.summary["seeds"] == len(outcome.repeats["osamd"]) == 1
+    assert outcome.summary["seeds"] == len(outcome.repeats["osamd-preset"]) == 1
     more = osamd.prequential.run(table, "y", warmup=WARMUP, seeds=2)
-    assert more.summary["methods"]["osamd"]["accuracy"]["half_width_90"] > 0.0
-    assert more.runs["osamd"].accuracy == outcome.run.accuracy
+    assert more.summary["methods"]["osamd-preset"]["accuracy"]["half_width_90"] > 0.0
+    assert more.run.accuracy == outcome.run.accuracy
 
 
 def test_every_run_shows_what_is_right_without_labels(table, tmp_path, capsys):
@@ -276,7 +312,7 @@ def test_results_say_what_the_estimate_rests_on(table):
     assert content["estimate"]["blind_rounds"] == found.blind
     assert content["curve"]["window"] == content["settings"]["window"]
     assert content["health"] == {"collapsed": False, "why": ""}
-    assert content["methods"]["osamd"]["last"]["mean"] == outcome.run.right[-100:].mean()
+    assert content["methods"]["osamd-preset"]["last"]["mean"] == outcome.run.right[-100:].mean()
     assert content["last_rounds"] == 100
 
 
@@ -284,7 +320,7 @@ def test_the_estimate_is_printed_for_all_rounds_and_for_the_last(tmp_path, capsy
     x, y = drifting(2600)
     path = tmp_path / "long.csv"
     path.write_text("a,b,y\n" + "".join(f"{a},{b},{k}\n" for (a, b, _), k in zip(x, y, strict=True)))
-    assert command(path, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out") == 0
+    assert command(path, "--label", "y", "--warmup", WARMUP, "--budget", "20%", "--out", tmp_path / "out") == 0
     content = results(tmp_path / "out")
     printed = capsys.readouterr().out
     for name, rounds in (("estimate", 2500), ("estimate_of_window", 1000)):
@@ -312,7 +348,7 @@ def test_recall_and_precision_by_class_come_from_the_ledger(table, tmp_path, cap
         assert one["recall"] == both / np.sum(ledger.label == one["class"])
         assert one["precision"] == both / np.sum(ledger.decision == one["class"])
         assert f"{100 * one['recall']:.2f}" in printed
-    assert "OSAMD by class" in printed
+    assert "OSAMD preset by class" in printed
 
 
 def test_a_collapse_raises_an_alarm_in_the_output(table, tmp_path, capsys, monkeypatch):
@@ -333,11 +369,12 @@ def test_labels_that_are_gone_at_once_are_told_of(table, tmp_path, capsys):
 
 
 def test_without_a_budget_one_is_suggested(table, tmp_path, capsys):
-    assert command(table, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out") == 0
+    options = ("--label", "y", "--warmup", WARMUP, "--method", "osamd", "--out", tmp_path / "out")
+    assert command(table, *options) == 0
     printed = capsys.readouterr().out
     assert "--budget 5% asks for 50 labels at most" in printed
     assert "OSAMD on turn.csv: after 100 labelled rows, " in printed
-    assert command(table, "--label", "y", "--warmup", WARMUP, "--budget", "5%", "--out", tmp_path / "out") == 0
+    assert command(table, *options, "--budget", "5%") == 0
     assert "No budget was given" not in capsys.readouterr().out
 
 
@@ -413,7 +450,7 @@ def test_the_page_is_one_file_that_needs_nothing_else(table, tmp_path):
 def test_warmup_can_be_left_out_where_the_classes_are_named(table):
     outcome = osamd.prequential.run(table, "y", warmup=0, classes=[0, 1])
     assert outcome.baselines == {}
-    assert tables(outcome)[0].title.startswith(f"OSAMD on turn.csv: {100 * outcome.run.accuracy:.2f} % right")
+    assert tables(outcome)[0].title.startswith(f"OSAMD preset on turn.csv: {100 * outcome.run.accuracy:.2f} % right")
     assert len(outcome.ledger) == 1100
     assert outcome.ledger.accuracy > 0.7
 
@@ -440,6 +477,7 @@ def test_classes_that_the_warmup_lacks_can_be_named(tmp_path):
         (("--max-labels", "0"), "greater than or equal to 1"),
         (("--method", "osmad"), "Did you mean 'osamd'?"),
         (("--method", "omd-partial"), "give --budget 5%"),
+        (("--method", "osamd-preset", "--eta", "0.1"), "leave --eta out"),
         (("--method", "omd-all", "--budget", "5%"), "it asks for every label"),
         (("--delay", "fixd:3"), "Did you mean 'fixed'?"),
         (("--delay", "fixed"), "fixed:NUMBER wants the rounds"),

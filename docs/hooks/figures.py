@@ -38,7 +38,7 @@ def honest() -> Figure:
     y = rng.integers(0, 2, rounds + 500)
     x = rng.normal(size=(rounds + 500, 4)) + np.outer(2.0 * y - 1.0, [1.2, 0.6, 0.0, 0.0])
     x[change + 500 :, :2] = x[change + 500 :, 1::-1] * [1.0, -1.0]  # two sensors are swapped, and one is turned over
-    learner = OSAMD.from_source(x[:500], y[:500], standardise=True, budget=0.05, window=window)
+    learner = OSAMD.from_source(x[:500], y[:500], budget=0.05, floor=0.025, window=window)
     right, at, found, naive = [], [], [], []
     told: list[tuple[int, bool]] = []
     for t, (row, label) in enumerate(zip(x[500:], y[500:].tolist(), strict=True), start=1):

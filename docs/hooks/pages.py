@@ -20,6 +20,7 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.asktell",
         "osamd.decisions",
         "osamd.preset",
+        "osamd.arbiter",
         "osamd.budget",
         "osamd.honest",
         "osamd.health",

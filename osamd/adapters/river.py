@@ -1,9 +1,9 @@
 """OSAMD as a River classifier, on dictionaries whose features and classes come as they come.
 
-    model = preprocessing.StandardScaler() | OSAMDClassifier()
+    model = OSAMDClassifier()
     model.learn_one(x, y)                            # y=None: an unlabelled round, the pseudolabel stands in
 
-    model = OSAMDActive(preprocessing.StandardScaler() | OSAMDClassifier(budget=0.1))
+    model = OSAMDActive(OSAMDClassifier(budget=0.1))
     y_pred, ask = model.predict_one(x)               # River's protocol for active learning
     if ask:
         model.learn_one(x, y)
@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from osamd import honest
+from osamd import honest, preset
 from osamd.adapters import needs
 from osamd.decisions import Decision
 from osamd.errors import InputError, reject
 from osamd.learner import OSAMD, REACH
+from osamd.methods import PRESET, meant
 from osamd.numerics import Array
 from osamd.store import Saved
 
@@ -46,10 +47,11 @@ FEWEST = 8
 class OSAMDClassifier(base.Classifier):
     """A linear classifier that learns from labels and, round by round, from samples without one.
 
-    The parameters are those of `osamd.OSAMD`; `eta` is 0.3 / (features of the first sample + 1) where none is given.
+    The parameters are those of `osamd.OSAMD`, and none is needed: it is the preset then, and the paper's OSAMD where
+    one of its settings is given; of the paper's methods `eta` is 0.3 / (features of the first sample + 1) by default.
     Nobody is asked for labels unless `OSAMDActive` is put around it, so sigma and the budget are for that.
-    `predict_one` and `predict_proba_one` speak for the student and never change it. `learner` is the learner inside,
-    whose classes are the numbers 0, 1, ...; it knows its accuracy.
+    `predict_one` and `predict_proba_one` never change the model. `learner` is the learner inside, whose classes are the
+    numbers 0, 1, ...; it knows its accuracy.
 
     >>> model = OSAMDClassifier()
     >>> for x, y in [({"a": 1.0}, "yes"), ({"b": 2.0}, "no"), ({"a": 1.5, "b": 0.5}, None)] * 5:
@@ -61,11 +63,11 @@ class OSAMDClassifier(base.Classifier):
     def __init__(
         self,
         *,
+        method: str | None = None,
         eta: float | None = None,
-        sigma: float = 1.0,
-        method: str = "osamd",
-        loss: str = "hinge",
-        l2: float = 0.0,
+        sigma: float | None = None,
+        loss: str | None = None,
+        l2: float | None = None,
         label_rate: float | None = None,
         budget: float | None = None,
         budget_window: int | None = None,
@@ -74,9 +76,9 @@ class OSAMDClassifier(base.Classifier):
         window: int = 1000,
         seed: int = 0,
     ) -> None:
+        self.method = method
         self.eta = eta
         self.sigma = sigma
-        self.method = method
         self.loss = loss
         self.l2 = l2
         self.label_rate = label_rate
@@ -112,7 +114,7 @@ class OSAMDClassifier(base.Classifier):
         return self._ready(x, None).ask(self._row(x))
 
     def predict_proba_one(self, x: Sample, **kwargs: Any) -> dict[Any, float]:
-        """Of each class that has had a label; calibrated only where the loss is a likelihood."""
+        """Of each class that has had a label; of the paper's methods calibrated only where the loss is a likelihood."""
         if self.learner is None or len(self._classes) < 2:
             return dict.fromkeys(self._classes, 1.0)
         shares = self.learner.predict_proba(self._row(x))
@@ -125,7 +127,9 @@ class OSAMDClassifier(base.Classifier):
         needed = len(self._columns)
         if self.learner is None:
             settings = self._get_params()
-            settings["eta"] = REACH / (len(x) + 1) if self.eta is None else self.eta
+            settings["method"] = meant(self.method, settings)
+            if self.eta is None and settings["method"] != PRESET.name:
+                settings["eta"] = REACH / (len(x) + 1)
             self._width = max(FEWEST, needed)
             self.learner = OSAMD(features=self._width, classes=2, **settings)
         elif needed > self._width:
@@ -169,13 +173,11 @@ def grown(learner: OSAMD, features: int, classes: int) -> OSAMD:
     arrays["meter"] = arrays["meter"].copy()
     arrays["meter"][honest.CLASSES] = classes
     had = int(content["features"])
-    for name in ("teacher", "student"):
-        rows = arrays[name]
-        if classes > 2 and len(rows) == 1:
-            rows = np.concatenate([-0.5 * rows, 0.5 * rows])
-        wider = np.zeros((max(len(rows), classes if classes > 2 else 1), features + 1))
-        wider[: len(rows), :had], wider[: len(rows), -1] = rows[:, :had], rows[:, -1]
-        arrays[name] = wider
+    if learner.method == PRESET.name:
+        _grow_preset(arrays, had, features, classes)
+    else:
+        for name in ("teacher", "student"):
+            arrays[name] = _grown_rows(arrays[name], features, classes)
     if "pending.samples" in arrays:
         arrays["pending.samples"] = np.pad(arrays["pending.samples"], ((0, 0), (0, features - had)))
         scores = arrays["pending.scores"]
@@ -183,6 +185,35 @@ def grown(learner: OSAMD, features: int, classes: int) -> OSAMD:
             scores = np.stack([-0.5 * scores, 0.5 * scores], axis=1) if scores.ndim == 1 else scores
             arrays["pending.scores"] = np.pad(scores, ((0, 0), (0, classes - scores.shape[1])))
     return OSAMD._revive(Saved(arrays, content | {"features": features, "classes": list(range(classes))}))
+
+
+def _grown_rows(rows: Array, features: int, classes: int) -> Array:
+    """A model, one row of it a class or one for two, with more columns before the bias, and more classes."""
+    if classes > 2 and len(rows) == 1:
+        rows = np.concatenate([-0.5 * rows, 0.5 * rows])
+    had = rows.shape[1] - 1
+    wider = np.zeros((preset.rows_of(classes), features + 1))
+    wider[: len(rows), :had], wider[: len(rows), -1] = rows[:, :had], rows[:, -1]
+    return wider
+
+
+def _grow_preset(arrays: dict[str, Array], had: int, features: int, classes: int) -> None:
+    """The same of the preset's experts; features that are new have been 0 in all samples it remembers."""
+    head, more = arrays["head"].copy(), (0, features - had)
+    head[preset.CLASSES], head[preset.FEATURES] = classes, features
+    models = arrays["models"].reshape(preset.MODELS, -1, had + 1)
+    by_class, more_classes = (preset.PACES, -1, had), (0, classes - arrays["counts"].size // preset.PACES)
+    arrays |= {
+        "head": head,
+        "mean": np.pad(arrays["mean"], more),
+        "variance": np.pad(arrays["variance"], more),
+        "scale": np.pad(arrays["scale"], more, constant_values=1.0),
+        "models": np.stack([_grown_rows(model, features, classes) for model in models]).ravel(),
+        "kept": np.pad(arrays["kept"].reshape(had, -1), (more, (0, 0))).ravel(),
+        "counts": np.pad(arrays["counts"].reshape(preset.PACES, -1), ((0, 0), more_classes)).ravel(),
+    }
+    for name in ("centres", "spreads"):
+        arrays[name] = np.pad(arrays[name].reshape(by_class), ((0, 0), more_classes, more)).ravel()
 
 
 class OSAMDActive(ActiveLearningClassifier):

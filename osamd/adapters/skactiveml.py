@@ -140,8 +140,8 @@ def probability_of(book: Array, margin: float) -> float:
 class MarginQuery(UncertaintyZliobaite):  # type: ignore[misc]
     """Ask with probability sigma / (sigma + margin), with sigma steered to the budget.
 
-    The margin is the teacher's where the classifier is an `OSAMDClassifier` of `osamd.adapters.sklearn`, in
-    scikit-activeml's SklearnClassifier; of others it is the most likely class's probability less the next one's.
+    The margin is what `osamd.OSAMD` asks by where the classifier is an `OSAMDClassifier` of `osamd.adapters.sklearn`,
+    in scikit-activeml's SklearnClassifier; of others it is the most likely class's probability less the next one's.
 
     `budget_manager`: an `OSAMDBudgetManager` with `budget` where it is None. The other parameters, the checks and
     `update` are those of scikit-activeml's uncertainty strategies.

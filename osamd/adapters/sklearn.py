@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd.adapters import needs
+from osamd.arbiter import POWER
 from osamd.decisions import Decision
 from osamd.errors import InputError, reject
 from osamd.learner import OSAMD
+from osamd.methods import PRESET
 from osamd.numerics import Array
 
 try:
@@ -42,9 +44,10 @@ Missing = NDArray[np.bool_]
 class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A linear classifier that learns from labels and, round by round, from samples without one.
 
-    The parameters are those of `osamd.OSAMD`; `random_state` seeds the draws of its queries, which only `learner_.ask`
-    uses. After `fit` or `partial_fit`, `learner_` is the learner inside: it asks, and knows its accuracy.
-    `predict`, `predict_proba` and `decision_function` speak for the student and never change it.
+    The parameters are those of `osamd.OSAMD`, and none is needed: it is the preset then, and the paper's OSAMD where
+    one of its settings is given. `random_state` seeds the draws of its queries, which only `learner_.ask` uses. After
+    `fit` or `partial_fit`, `learner_` is the learner inside: it asks, and knows its accuracy. `predict`,
+    `predict_proba` and `decision_function` say what `ask` would decide, and never change the model.
 
     >>> import numpy as np
     >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0], [3.0]])
@@ -56,21 +59,21 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
+        method: str | None = None,
         eta: float | None = None,
-        sigma: float = 1.0,
-        method: str = "osamd",
-        loss: Any = "hinge",
-        l2: float = 0.0,
+        sigma: float | None = None,
+        loss: Any = None,
+        l2: float | None = None,
         geometry: Any = None,
         teacher: Any = None,
         adaptation: Any = None,
         label_rate: float | None = None,
-        standardise: bool = False,
+        standardise: bool | None = None,
         random_state: Any = None,
     ) -> None:
+        self.method = method
         self.eta = eta
         self.sigma = sigma
-        self.method = method
         self.loss = loss
         self.l2 = l2
         self.geometry = geometry
@@ -116,12 +119,12 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._play(rows, labels, missing)
 
     def predict(self, X: Any) -> Labels:
-        """The class of every row, as the student decides once it has adapted to that row."""
+        """The class of every row, as `ask` would decide."""
         rows = self._seen(X)
         return np.array([self.learner_.predict(row) for row in rows], dtype=self.classes_.dtype)
 
     def predict_proba(self, X: Any) -> Array:
-        """Of every row, a column a class; calibrated only where the loss is a likelihood."""
+        """Of every row, a column a class; of the paper's methods calibrated only where the loss is a likelihood."""
         rows = self._seen(X)
         return np.array([list(self.learner_.predict_proba(row).values()) for row in rows])
 
@@ -130,8 +133,10 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.array([decision.score for decision in self._decisions(X)])
 
     def margin(self, X: Any) -> Array:
-        """The teacher's confidence in every row, which the query asks by: |H|, or best minus second-best score."""
-        return np.array([decision.margin for decision in self._decisions(X)])
+        """The confidence in every row that the query asks by: |H|, or best minus second-best score, of the teacher;
+        of the preset the margin of its mixture to the power `osamd.arbiter.POWER`."""
+        margins = np.array([decision.margin for decision in self._decisions(X)])
+        return margins**POWER if self.learner_.method == PRESET.name else margins
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on the rows that have a label; the others say nothing."""

@@ -70,6 +70,7 @@ def ask_tell(x: Array, y: Labels, classes: int) -> Fresh:
         learner = OSAMD(
             features=case.features,
             classes=classes,
+            method="osamd",
             eta=case.eta,
             sigma=case.sigma,
             loss=case.loss,

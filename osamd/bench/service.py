@@ -89,7 +89,7 @@ def _loads(folder: Path, seconds: float) -> tuple[list[Load], float]:
 
 
 def made(folder: Path) -> None:
-    """A service around a fitted linear model."""
+    """A service around a fitted linear model, with the paper's round."""
     from osamd.learner import OSAMD
     from osamd.service.state import create
 
@@ -97,7 +97,7 @@ def made(folder: Path) -> None:
     y = generator.integers(0, 2, 1000)
     x = generator.normal(size=(1000, FEATURES))
     x[:, 0] += 2.0 * y
-    create(folder, OSAMD.from_source(x, y, budget=0.05), expire_after=10_000)
+    create(folder, OSAMD.from_source(x, y, method="osamd", budget=0.05), expire_after=10_000)
 
 
 def started(folder: Path) -> tuple[subprocess.Popen[str], int]:

@@ -270,7 +270,7 @@ def hostile_service(folder: Path, number: int, seed: int) -> dict[str, Any]:
     from osamd.service.state import create
 
     place = folder / "under-attack"
-    create(place, OSAMD(features=3, classes=["cat", "dog"], sigma=2.0))
+    create(place, OSAMD(features=3, classes=["cat", "dog"], method="osamd", sigma=2.0))
     process, port = started(place)
     try:
         client = over_sockets("127.0.0.1", port)

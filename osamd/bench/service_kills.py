@@ -190,7 +190,7 @@ def kills(folder: Path, number: int, seed: int, database: str | None = None) -> 
     from osamd.learner import OSAMD
     from osamd.service.state import create
 
-    learner = OSAMD(features=FEATURES, classes=CLASSES, sigma=1.0, standardise=True, seed=seed)
+    learner = OSAMD(features=FEATURES, classes=CLASSES, method="osamd", sigma=1.0, standardise=True, seed=seed)
     state = create(folder, learner, max_pending=200)
     rng, known = random.Random(seed), Known()
     people: list[Sender | Annotator] = [Sender(f"sender{i}", 100 * seed + i, known) for i in range(SENDERS)]

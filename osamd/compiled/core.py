@@ -33,6 +33,7 @@ class Rows:
 
     book: Array
     meter: Array
+    remedy = "and leave out or scale down what is so large"
 
     def __init__(self, features: int) -> None:
         self.features = features
@@ -52,8 +53,7 @@ class Rows:
             )
         return InputError(
             "`ask(x=...)`: the scores are not finite: x is too large, or the steps have been too large for these"
-            " features and the learner is lost. Then load an earlier save or make a new one, scale the features"
-            " (standardise=True), or lower eta or the L2 term."
+            f" features and the learner is lost. Then load an earlier save or make a new one, {self.remedy}."
         )
 
     def stacked(self, samples: list[Array]) -> Array:
@@ -77,6 +77,8 @@ class Rows:
 
 class LinearCore(Rows):
     """A linear model for `osamd.asktell`, compiled. With `standardise` features are scaled by running statistics."""
+
+    remedy = "scale the features (standardise=True), or lower eta or the L2 term"
 
     def __init__(self, learner: Learner, book: Array, meter: Array, standardise: bool) -> None:
         super().__init__(learner.model.features)

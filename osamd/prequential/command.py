@@ -26,7 +26,7 @@ FILES = ("results.json", "report.html", *(f"{stem}.png" for stem in FIGURES))
 def run_table(table: str, label: str, out: Path | None, **settings: Any) -> None:
     """Refuse what can be refused before the work, play, write and print."""
     plots.require_matplotlib()
-    if settings["method"] not in KNOWN:
+    if settings["method"] not in (None, *KNOWN):
         raise InputError(f"`--method {settings['method']}`: no such method. {nearest(settings['method'], KNOWN)}")
     if settings["delay"] is not None:
         delay_named(settings["delay"])

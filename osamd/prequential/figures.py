@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-BLUE, SKY, GREY = "#0072B2", "#56B4E9", "#777777"
+BLUE, GREY = "#0072B2", "#777777"
 WIDTH, HEIGHT = 5.2, 3.4
 # Narrow, so that the text can be read on a phone.
 
@@ -40,7 +40,8 @@ def accuracy_figure(outcome: Outcome) -> Figure:
         axes.plot(at, shown, color=colour, linestyle=dash, linewidth=width, label=title, zorder=order)
     if outcome.without_delay is not None:
         shown = 100 * sliding(outcome.without_delay.right, at, window)
-        axes.plot(at, shown, color=SKY, linewidth=1.3, label=f"{KNOWN[main].title}, labels at once")
+        at_once = f"{KNOWN[main].title}, labels at once"
+        axes.plot(at, shown, color=GREY, linestyle=(0, (2, 1)), linewidth=1.3, label=at_once)
     late = "" if outcome.delay is None else ", labels late"
     axes.set(ylabel="right decisions (%)", title=f"Accuracy over the last {window:,} rounds{late}")
     _set_percent(axes)
@@ -94,7 +95,7 @@ def estimate_figure(outcome: Outcome) -> Figure:
 
 @styled
 def margin_figure(outcome: Outcome) -> Figure:
-    """The teacher's margins, whose fall shows a drift before any label does: median and the middle four fifths."""
+    """The margins of the opinion, whose fall shows a drift before any label does: median and the middle four fifths."""
     figure, axes = _begun(outcome)
     margins = outcome.ledger.margin
     edges = np.unique(np.linspace(0, len(margins), min(100, max(2, len(margins) // 50)) + 1).astype(np.int64))
@@ -103,7 +104,7 @@ def margin_figure(outcome: Outcome) -> Figure:
     centre = (edges[:-1] + edges[1:]) / 2
     axes.fill_between(centre, low, high, color=BLUE, alpha=0.18, linewidth=0, label="10 % to 90 % of the rounds")
     axes.plot(centre, middle, color=BLUE, linewidth=1.7, label="median")
-    axes.set(ylabel="margin", title="The teacher's margin: how sure it is")
+    axes.set(ylabel="margin", title="The margin: how sure it is")
     axes.set_ylim(bottom=0)
     _legend_below(axes)
     return figure
@@ -149,7 +150,7 @@ FIGURES: dict[str, tuple[Callable[[Outcome], Figure], str]] = {
     ),
     "margin": (
         margin_figure,
-        "How sure the teacher is, which needs no labels; a fall may show a drift before labels do.",
+        "How sure it is of its opinion, which needs no labels; a fall may show a drift before labels do.",
     ),
 }
 """By stem of the file: the drawing, and a sentence for the page."""

@@ -227,7 +227,7 @@ def label_curve(
         for name in (*ours, *there)
     ]
     missing = {name: peer.package for name, peer in PEERS.items() if peers and name not in there}
-    settings = "the paper's settings" if title == "rotating-gaussian" else "the defaults of osamd run"
+    settings = "the paper's settings" if title == "rotating-gaussian" else "the defaults of osamd run --method"
     return Curves(title, many, warmup, seeds, settings, point(None, found[FULL, None]), curves, missing)
 
 

@@ -117,7 +117,7 @@ def _settings(outcome: Outcome) -> list[list[str]]:
         ["budget", "none" if budget is None else f"{100 * budget:g} % of the rounds"],
         ["most labels", "no limit" if most is None else f"{most:,}"],
         ["warm-up rows", f"{settings['warmup']:,}"],
-        ["eta, sigma", f"{settings['eta']:.4g}, {settings['sigma']:g}"],
+        *([] if settings["eta"] is None else [["eta, sigma", f"{settings['eta']:.4g}, {settings['sigma']:g}"]]),
         ["labels come", described(outcome)],
         ["classes", ", ".join(map(repr, outcome.classes))],
         ["label", outcome.label],

@@ -49,7 +49,8 @@ class Player:
 def started(data: Rows, settings: dict[str, Any]) -> OSAMD:
     """A learner that was fitted to the warm-up rows, where there are any."""
     x, y = data.source
-    settings = settings | {"standardise": settings["method"] != PRESET.name}  # which scales by itself
+    if settings["method"] != PRESET.name:  # which scales by itself
+        settings = settings | {"standardise": True}
     if not len(y):
         return OSAMD(features=data.features, classes=data.classes, **settings)
     labels = [data.classes[i] for i in y.tolist()]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from osamd import __version__
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.honest import Accuracy
-from osamd.methods import KNOWN
+from osamd.methods import KNOWN, PRESET
 from osamd.numerics import Array
 from osamd.prequential.runs import Baseline, Outcome, Run, last_rounds, minus
 from osamd.reproduce.results import Table, in_words
@@ -79,9 +79,9 @@ def content(outcome: Outcome) -> dict[str, Any]:
         found["without_delay"] = _measured(outcome.repeats_without_delay)
         found["delay_costs"] = _cost(outcome)._asdict()
     if len(outcome.runs) > 1:
-        osamd = outcome.repeats["osamd"]
-        found["osamd_minus"] = {
-            name: minus(osamd, runs)._asdict() for name, runs in outcome.repeats.items() if name != "osamd"
+        ours = outcome.settings["method"]
+        found[f"{ours.replace('-', '_')}_minus"] = {
+            name: minus(outcome.repeats[ours], runs)._asdict() for name, runs in outcome.repeats.items() if name != ours
         }
     return found | {"curve": _curve(outcome)}
 
@@ -201,20 +201,21 @@ def _methods(outcome: Outcome) -> Table:
     rows = [[_called(name), *_cells(runs)] for name, runs in outcome.repeats.items()] + _baselines(outcome)
     if len(outcome.runs) == 1:
         return Table("", columns, rows, _seeds_note(outcome))
-    osamd = outcome.repeats["osamd"]
+    ours = outcome.repeats[outcome.settings["method"]]
     compared: list[Sequence[Run | Baseline]] = [
         *outcome.repeats.values(),
-        *([one] * len(osamd) for one in outcome.baselines.values()),
+        *([one] * len(ours) for one in outcome.baselines.values()),
     ]
     for row, runs in zip(rows, compared, strict=True):
-        row.insert(2, "" if runs is osamd else in_words(minus(osamd, runs), 2, PERCENT))
-    said = [
-        "OSAMD minus it: points of accuracy" + (", seed by seed." if len(osamd) > 1 else "; one seed, no interval.")
-    ]
-    if not any(run.asked for run in osamd):
-        said.append("OSAMD asked for no label, so the methods that ask uniformly asked for none either.")
+        row.insert(2, "" if runs is ours else in_words(minus(ours, runs), 2, PERCENT))
+    apart = f"{KNOWN[outcome.settings['method']].title} minus it"
+    said = [f"{apart}: points of accuracy" + (", seed by seed." if len(ours) > 1 else "; one seed, no interval.")]
+    leading = PRESET.name if PRESET.name in outcome.repeats else "osamd"
+    if not any(run.asked for run in outcome.repeats[leading]):
+        title = KNOWN[leading].title
+        said.append(f"{title} asked for no label, so the methods that ask uniformly asked for none either.")
     said += _seeds_note(outcome)
-    return Table("The methods at equal labels", [*columns[:2], "OSAMD minus it", *columns[2:]], rows, said)
+    return Table("The methods at equal labels", [*columns[:2], apart, *columns[2:]], rows, said)
 
 
 def _called(name: str) -> str:

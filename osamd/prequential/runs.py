@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osamd import arbiter
 from osamd.errors import InputError, lookup, require_whole
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.learner import OSAMD, REACH
 from osamd.ledger import Ledger
-from osamd.methods import KNOWN, METHODS, PRESET
+from osamd.methods import KNOWN, METHODS, PRESET, meant
 from osamd.numerics import Array
 from osamd.prequential.delays import Delay, delay_named
 from osamd.prequential.passes import Alone, Kept, Player, Start
@@ -143,9 +144,9 @@ def run(
     budget: float | str | None = None,
     max_labels: int | None = None,
     warmup: int = 1000,
-    method: str = "osamd",
+    method: str | None = None,
     eta: float | None = None,
-    sigma: float = 1.0,
+    sigma: float | None = None,
     delay: str | Delay | None = None,
     compare: bool = False,
     seed: int = 0,
@@ -160,12 +161,13 @@ def run(
     """Play a labelled table as a stream: the first `warmup` rows train, then each row is asked about, test then train.
 
     The label of a row is told only where the learner asked for it, after the `delay` ("fixed:100", "random:100",
-    "bursty:500", "lost:0.2", or several with commas); with a delay the same is played without, too. `compare` plays
-    the paper's other methods on the same rows and draws; those that ask uniformly get the label rate of the margin
-    rule. The draws decide what is asked, so that `seeds` of them are played (seed, seed + 1, ...; 5 where methods or
-    delays are compared, else 1), and means over them are reported. `budget` is a share of the rounds (0.05 or "5%"),
-    `max_labels` a count. How tables are read is told by `osamd.tables.rows`; features are standardised by their running
-    mean and deviation. `start` and `done` are told of the progress.
+    "bursty:500", "lost:0.2", or several with commas); with a delay the same is played without, too. Without a `method`,
+    eta and sigma it is the preset; with eta or sigma the paper's OSAMD. `compare` plays the paper's methods beside it,
+    on the same rows and draws; those that ask uniformly get its label rate. The draws decide what is asked, so that
+    `seeds` of them are played (seed, seed + 1, ...; 5 where methods or delays are compared, else 1), and means over
+    them are reported. `budget` is a share of the rounds (0.05 or "5%"), `max_labels` a count; the preset asks for at
+    most 5 % where neither is given. How tables are read is told by `osamd.tables.rows`; for the paper's methods
+    features are standardised by their running mean and deviation. `start` and `done` are told of the progress.
 
     Memory is that of one block of rows and about 50 bytes a round, and one for every method and seed; where the rows
     are played more than once they are kept in a temporary file.
@@ -182,6 +184,7 @@ def run(
     (True, True, 500)
     """
     rate = None if budget is None else share(budget)
+    method = meant(method, {"eta": eta, "sigma": sigma})
     kind = lookup("run", "method", method, KNOWN)
     if kind.query == "uniform" and rate is None:
         raise InputError(f"`--method {method}`: it asks uniformly, at a rate; give --budget 5% or another.")
@@ -194,6 +197,9 @@ def run(
         raise InputError(f"`--method {method} --eta {eta:g}`: it sets its steps by itself; leave --eta out.")
     if max_labels is not None:
         max_labels = require_whole("run", "max_labels", max_labels)
+    if kind is PRESET and rate is None and max_labels is None:
+        rate = arbiter.RATE
+    sigma = 1.0 if sigma is None else sigma
     late = None if delay is None else delay_named(delay)
     seed = require_whole("run", "seed", seed, 0)
     limits: dict[str, Any] = {"budget": rate, "max_labels": max_labels}
@@ -215,9 +221,8 @@ def run(
                 prompt.append(_run_of(method, player.play(method, None, one, what + " without delay", **limits)))
             if compare:
                 runs |= _compared(player, runs, found, late, one, what, limits)
-            for name in KNOWN:
-                if name in runs:
-                    found.setdefault(name, []).append(runs[name])
+            for name in sorted(runs, key=lambda name: (name != PRESET.name, list(KNOWN).index(name))):
+                found.setdefault(name, []).append(runs[name])
     return Outcome(
         table=data.name,
         label=label,
@@ -270,9 +275,10 @@ def _compared(
     what: str,
     limits: dict[str, Any],
 ) -> dict[str, Run]:
-    """The methods that are not there yet, at equal labels: OSAMD first, whose rate those that ask uniformly get.
+    """The paper's methods that are not there yet, at equal labels: those that ask uniformly get the preset's rate where
+    it was played, else that of OSAMD, which comes first.
 
-    Where OSAMD asked for nothing they ask for nothing either. `before` are the runs of the seeds before.
+    Where that asked for nothing they ask for nothing either. `before` are the runs of the seeds before.
     """
     runs = dict(found)
     order = sorted(METHODS.values(), key=lambda one: (one.name != "osamd", list(METHODS).index(one.name)))
@@ -286,7 +292,7 @@ def _compared(
         if one.query == "always":
             own = {}
         elif one.query == "uniform":
-            rate = runs["osamd"].labels
+            rate = runs[PRESET.name if PRESET.name in runs else "osamd"].labels
             own = {"budget": rate} if rate > 0.0 else {"label_rate": 0.0}
         runs[one.name] = _run_of(one.name, player.play(one.name, late, seed, what, **own))
     return runs

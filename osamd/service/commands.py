@@ -50,9 +50,11 @@ def init(
     classes: Annotated[Listed, typer.Option(help="With --source: all classes, those of TABLE by default.")] = None,
     drop: Annotated[Listed, typer.Option(help="With --source: columns to leave out.")] = None,
     categorical: Annotated[Listed, typer.Option(help="With --source: columns whose numbers are codes.")] = None,
-    method: Annotated[str | None, typer.Option(metavar="NAME", help="A method, osamd by default.")] = None,
-    eta: Annotated[float | None, typer.Option(help="The student's step.")] = None,
-    sigma: Annotated[float | None, typer.Option(help="Larger asks for more; where steering starts.")] = None,
+    method: Annotated[str | None, typer.Option(metavar="NAME", help="A method; see osamd run.")] = None,
+    eta: Annotated[float | None, typer.Option(help="Of the paper's methods and networks: the student's step.")] = None,
+    sigma: Annotated[
+        float | None, typer.Option(help="Of the paper's and networks: larger asks for more; where steering starts.")
+    ] = None,
     expire_after: Annotated[
         int | None, typer.Option(min=1, help="Give up on labels that were asked for more than so many rounds ago.")
     ] = None,
@@ -60,13 +62,15 @@ def init(
 ) -> None:
     """Make the folder of a service: from a labelled table, a saved learner, or a torch module with a schema.
 
-    With --source, samples are sent as records of the table's columns; numbers are standardised, categories become
-    features, and a linear model is fitted to all rows (at most a million). A module is imported from the current folder
-    or an installed package; what it learns is kept, not itself.
+    With --source, samples are sent as records of the table's columns; numbers may be of any scale, categories become
+    features, and a linear model is fitted to all rows (at most a million). It goes on as the preset, which asks for 5 %
+    of the labels where no budget is given, or as the --method named (osamd where --eta or --sigma is given). A module
+    is imported from the current folder or an installed package; what it learns is kept, not itself.
 
     Example: osamd init shop --source orders.csv --label fraud --budget 5%
     """
     _require_service()
+    from osamd.methods import KNOWN
     from osamd.service import making
 
     given = _given(budget, budget_window, max_labels, method=method, eta=eta, sigma=sigma)
@@ -88,6 +92,11 @@ def init(
     more = f" and {len(told.columns) - 20} more" if told.columns is not None and len(told.columns) > 20 else ""
     print(f"Made {state}: {told.features} features, classes {', '.join(str(one.name) for one in told.classes)}.")
     print(f"A sample is: {columns}{more}.")
+    learner = made.learner()
+    limits = [f"{100 * learner.limits.rate:g} %"] if learner.limits.rate is not None else []
+    limits += [f"{learner.limits.max_labels:,}"] if learner.limits.max_labels is not None else []
+    asks = f", and asks for at most {' and '.join(limits)} of the labels" if limits else ""
+    print(f"The learner is {KNOWN[learner.method].title}{asks}.")
     if told.ignored:
         print(f"Left out: {', '.join(told.ignored)}.")
     print(f"Start it by: osamd serve --dir {state}")

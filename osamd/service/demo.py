@@ -26,8 +26,6 @@ ORBIT = 4.0
 CLASSES = ("ring", "cross")
 TURN = 20_000
 """Rounds until they are where they began."""
-ETA = 0.01
-"""The student's step: of those that were tried, it keeps up best."""
 PATIENCE = 2.5
 """Seconds that a query waits before the simulated person answers it."""
 BATCH = 5
@@ -62,7 +60,7 @@ def demo_state(folder: Path, seed: int = 0) -> State:
 
     rows, kinds = samples(300, 0, np.random.default_rng([seed, 1]))
     labels = [CLASSES[kind] for kind in kinds]
-    learner = OSAMD.from_source(rows, labels, classes=CLASSES, budget=0.05, eta=ETA, seed=seed)
+    learner = OSAMD.from_source(rows, labels, classes=CLASSES, budget=0.05, seed=seed)
     schema = Schema(
         title="Ring or cross",
         image=Image(height=SIZE, width=SIZE),

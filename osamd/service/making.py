@@ -8,7 +8,7 @@ from typing import Any
 
 from osamd import store
 from osamd.errors import InputError, lookup
-from osamd.methods import KNOWN, PRESET
+from osamd.methods import KNOWN, PRESET, meant
 from osamd.service.schema import Schema, of_table
 from osamd.service.state import State, create, made, networks, read_schema
 
@@ -91,8 +91,9 @@ def _from_table(
     if not len(x):
         raise InputError(f"`--source {source}`: no row has a label in {label!r}.")
     labels = [table.classes[i] for i in y]
-    scaled = settings.get("method") != PRESET.name  # which scales by itself
-    learner = OSAMD.from_source(x, labels, classes=table.classes, standardise=scaled, **settings)
+    method = meant(settings.get("method"), settings)
+    scaled = {} if method == PRESET.name else {"standardise": True}  # the preset scales by itself
+    learner = OSAMD.from_source(x, labels, classes=table.classes, **scaled | {**settings, "method": method})
     schema = of_table(table.columns, table.means, table.classes, title or Path(source).stem)
     return create(folder, learner, schema=schema, **limits)
 
@@ -114,8 +115,11 @@ def _from_module(
             raise InputError(f"`--model {model}`: it holds a linear learner; leave out --module.")
         learner = network.load(model, made(module))
         learner = learner.remade(**settings) if settings else learner
-    elif "eta" not in settings or "sigma" not in settings:
-        raise InputError("`init --module`: the steps depend on the network; give --eta and --sigma.")
+    elif meant(settings.get("method"), settings) != PRESET.name and not {"eta", "sigma"} <= set(settings):
+        raise InputError(
+            "`init --module`: the steps of the paper's methods depend on the network; give --eta and --sigma, or leave"
+            " them and --method out."
+        )
     else:
         learner = network(made(module), classes=[one.name for one in schema.classes], **settings)
     return create(folder, learner, schema=schema, module=module, shape=_shape(shape), **limits)

@@ -12,6 +12,7 @@ from osamd.errors import InputError
 
 MODELS = {
     "classifier": OSAMDClassifier(),
+    "classifier of the paper": OSAMDClassifier(method="osamd"),
     "pipeline": preprocessing.StandardScaler() | OSAMDClassifier(eta=0.01),
     "active": OSAMDActive(OSAMDClassifier(budget=0.3)),
     "active pipeline": OSAMDActive(preprocessing.StandardScaler() | OSAMDClassifier(max_labels=50)),
@@ -41,10 +42,11 @@ def rows_of(pairs):
     return [(np.array(list(x.values())), y) for x, y in pairs]
 
 
-def test_two_classes_are_learned_as_if_they_had_been_declared():
+@pytest.mark.parametrize("method", [None, "osamd"])
+def test_two_classes_are_learned_as_if_they_had_been_declared(method):
     pairs = [(x, y if t % 3 else None) for t, (x, y) in enumerate(samples())]
     first, second = list(dict.fromkeys(y for _, y in pairs if y is not None))
-    ours, plain = OSAMDClassifier(), OSAMD(features=8, classes=[second, first])
+    ours, plain = OSAMDClassifier(method=method), OSAMD(features=8, classes=[second, first], method=method)
     for (x, y), (row, _) in zip(pairs, rows_of(pairs), strict=True):
         ours.learn_one(x, y)
         plain.tell(plain.ask(row), y)
@@ -52,10 +54,11 @@ def test_two_classes_are_learned_as_if_they_had_been_declared():
             assert ours.predict_proba_one(x) == plain.predict_proba(row)
 
 
-def test_features_that_come_and_go_are_zeros_where_they_are_not():
+@pytest.mark.parametrize("given", [{}, {"eta": 0.05}], ids=["preset", "paper"])
+def test_features_that_come_and_go_are_zeros_where_they_are_not(given):
     rng = np.random.default_rng(1)
     names = [f"word {i}" for i in range(60)]
-    ours, plain = OSAMDClassifier(eta=0.05), OSAMD(features=60, classes=["ham", "spam"], eta=0.05)
+    ours, plain = OSAMDClassifier(**given), OSAMD(features=60, classes=["ham", "spam"], **given)
     ours.learn_one({}, "spam")
     plain.tell(plain.ask(np.zeros(60)), "spam")
     for t in range(300):
@@ -68,8 +71,9 @@ def test_features_that_come_and_go_are_zeros_where_they_are_not():
     assert ours.predict_proba_one(x | {"never seen": 7.0}) == ours.predict_proba_one(x)
 
 
-def test_a_third_class_leaves_the_first_two_scored_against_each_other_as_before():
-    model = OSAMDClassifier()
+@pytest.mark.parametrize("method", [None, "osamd"])
+def test_a_third_class_leaves_the_first_two_scored_against_each_other_as_before(method):
+    model = OSAMDClassifier(method=method)
     for x, y in samples(50):
         model.learn_one(x, y)
     before, teacher = model.learner.weights, model.learner.teacher_weights
@@ -80,9 +84,10 @@ def test_a_third_class_leaves_the_first_two_scored_against_each_other_as_before(
     assert model.learner.rounds == 50
 
 
-def test_many_classes_that_come_one_by_one_are_learned():
+@pytest.mark.parametrize("method", [None, "osamd"])
+def test_many_classes_that_come_one_by_one_are_learned(method):
     pairs = list(samples(600, classes="abcdef"))
-    model, right = OSAMDClassifier(), 0
+    model, right = OSAMDClassifier(method=method), 0
     for t, (x, y) in enumerate(pairs):
         right += t >= 300 and model.predict_one(x) == y
         model.learn_one(x, y)
@@ -128,8 +133,9 @@ def test_the_active_model_asks_as_the_learner_does_with_the_same_seed():
 
 
 @pytest.mark.parametrize("delay", [None, 25])
-def test_progressive_validation_counts_the_labels_and_the_budget_holds_throughout(delay):
-    model = OSAMDActive(preprocessing.StandardScaler() | OSAMDClassifier(budget=0.2))
+@pytest.mark.parametrize("method", [None, "osamd"])
+def test_progressive_validation_counts_the_labels_and_the_budget_holds_throughout(method, delay):
+    model = OSAMDActive(preprocessing.StandardScaler() | OSAMDClassifier(budget=0.2, method=method))
     metric = metrics.Accuracy()
     steps = evaluate.iter_progressive_val_score(datasets.Phishing(), model, metric, delay=delay)
     used = [step["Samples used"] for step in steps]
@@ -141,13 +147,14 @@ def test_progressive_validation_counts_the_labels_and_the_budget_holds_throughou
     assert (learner.rounds, learner.told, learner.pending) == (1250, used[-1], [])
 
 
-def test_progressive_validation_of_the_plain_classifier_takes_every_label():
-    model = preprocessing.StandardScaler() | OSAMDClassifier()
+@pytest.mark.parametrize("model", [OSAMDClassifier(), preprocessing.StandardScaler() | OSAMDClassifier(eta=0.03)])
+def test_progressive_validation_of_the_plain_classifier_takes_every_label(model):
     assert evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy()).get() > 0.85
 
 
-def test_late_labels_find_their_samples_while_the_model_grows():
-    model = OSAMDActive(OSAMDClassifier())
+@pytest.mark.parametrize("given", [{"budget": 0.9}, {"sigma": 1.0}], ids=["preset", "paper"])
+def test_late_labels_find_their_samples_while_the_model_grows(given):
+    model = OSAMDActive(OSAMDClassifier(**given))
     waiting = []
     for t, (x, y) in enumerate(samples(120, classes="abc")):
         grown = {f"{name}/{t // 10}": value for name, value in x.items()}

@@ -48,8 +48,8 @@ def partial_fit(clf, candidate, label):
     clf.partial_fit(candidate, np.array([label]))
 
 
-def osamd_classifier():
-    return SklearnClassifier(OSAMDClassifier(eta=0.05), classes=[0, 1], include_unlabeled_samples=True)
+def osamd_classifier(**given):
+    return SklearnClassifier(OSAMDClassifier(**given), classes=[0, 1], include_unlabeled_samples=True)
 
 
 def test_the_tutorial_loop_keeps_the_budget_and_follows_the_drift():
@@ -61,12 +61,13 @@ def test_the_tutorial_loop_keeps_the_budget_and_follows_the_drift():
     assert right[200:].mean() > 0.9
 
 
-def test_the_loop_asks_as_the_learner_does_with_the_same_seed():
+@pytest.mark.parametrize("given", [{"method": "osamd-preset"}, {"method": "osamd", "eta": 0.05}])
+def test_the_loop_asks_as_the_learner_does_with_the_same_seed(given):
     x, y = drifting(600)
-    manager = OSAMDBudgetManager(budget=BUDGET, sigma=0.5, random_state=3)
-    clf = osamd_classifier().fit(x[:20], y[:20])
+    manager = OSAMDBudgetManager(budget=BUDGET, floor=0.02, sigma=0.5, random_state=3)
+    clf = osamd_classifier(**given).fit(x[:20], y[:20])
     asked, _ = played(MarginQuery(budget_manager=manager), clf, x[20:], y[20:], partial_fit)
-    plain = OSAMD.from_source(x[:20], y[:20], eta=0.05, sigma=0.5, budget=BUDGET, seed=3)
+    plain = OSAMD.from_source(x[:20], y[:20], sigma=0.5, budget=BUDGET, floor=0.02, seed=3, **given)
     expected = []
     for row, label in zip(x[20:], y[20:].tolist(), strict=True):
         decision = plain.ask(row)

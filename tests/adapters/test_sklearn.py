@@ -16,7 +16,9 @@ from osamd.adapters.sklearn import OSAMDClassifier
 from osamd.errors import InputError
 
 
-@parametrize_with_checks([OSAMDClassifier(), OSAMDClassifier(eta=0.05, standardise=True)])
+@parametrize_with_checks(
+    [OSAMDClassifier(), OSAMDClassifier(method="osamd"), OSAMDClassifier(eta=0.05, standardise=True)]
+)
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 
@@ -37,13 +39,14 @@ MISSING = {
 
 
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("given", [{}, {"eta": 0.1}], ids=["preset", "paper"])
 @pytest.mark.parametrize("written", MISSING)
-def test_a_missing_label_is_an_unlabelled_round_however_it_is_written(written, classes):
+def test_a_missing_label_is_an_unlabelled_round_however_it_is_written(written, given, classes):
     x, y = blobs(classes)
     gone = np.random.default_rng(0).random(len(y)) < 0.8
-    ours = OSAMDClassifier(eta=0.1, random_state=5)
+    ours = OSAMDClassifier(random_state=5, **given)
     ours.partial_fit(x, MISSING[written](y, gone), classes=range(classes))
-    plain = OSAMD(features=3, classes=range(classes), eta=0.1, seed=5)
+    plain = OSAMD(features=3, classes=range(classes), seed=5, **given)
     for row, label, absent in zip(x, y.tolist(), gone, strict=True):
         plain.tell(plain.ask(row), None if absent else label)
     assert ours.learner_.told == plain.told

@@ -45,7 +45,7 @@ BAD_SAMPLES = {
 
 
 @pytest.mark.parametrize("what", BAD_SAMPLES)
-@pytest.mark.parametrize("standardise", [False, True])
+@pytest.mark.parametrize("standardise", [None, False, True])  # None: the preset
 def test_samples_that_do_not_fit_are_refused(what, standardise):
     held = fresh(standardise=standardise)
     open_decision = held.ask([1.0, 2.0])

@@ -7,7 +7,7 @@ import osamd
 from osamd.errors import InputError
 from osamd.geometry import ball, signed_simplex
 from osamd.learner import REACH
-from osamd.methods import METHODS, InnerLoops, Settings, learner
+from osamd.methods import KNOWN, METHODS, InnerLoops, Settings, learner
 from osamd.models import linear
 from osamd.play import play
 from osamd.scores import UNLABELLED
@@ -126,8 +126,9 @@ def test_under_delay_it_is_the_round_played_when_the_label_comes(kind, classes):
     assert held.expired > 0 or kind != "lost"
 
 
-def test_asking_changes_nothing_in_the_model():
-    held = osamd.OSAMD(features=3, budget=0.5)
+@pytest.mark.parametrize("method", KNOWN)
+def test_asking_changes_nothing_in_the_model(method):
+    held = osamd.OSAMD(features=3, method=method, **({} if method == "omd-all" else {"budget": 0.5}))
     x, _ = samples(2)
     held.tell(held.ask(x[0]), 1)
     before = held.weights, held.teacher_weights, held.predict(x[5])
@@ -137,9 +138,10 @@ def test_asking_changes_nothing_in_the_model():
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-def test_predicting_counts_and_draws_nothing_and_is_what_ask_would_say():
+@pytest.mark.parametrize("method", ["osamd-preset", "osamd"])
+def test_predicting_counts_and_draws_nothing_and_is_what_ask_would_say(method):
     x, y = samples(3)
-    one, other = (osamd.OSAMD(features=3, classes=3, budget=0.3, seed=2) for _ in range(2))
+    one, other = (osamd.OSAMD(features=3, classes=3, method=method, budget=0.3, seed=2) for _ in range(2))
     for row, label in zip(x, y.tolist(), strict=True):
         first = one.ask(row)
         predicted, shares, peeked = other.predict(row), other.predict_proba(row), other.peek(row)

@@ -142,9 +142,27 @@ def test_the_settings_of_the_learner_and_of_the_service_are_those_given(table, t
     assert "night" not in [one.name for one in state.schema.columns]
 
 
-def test_a_table_makes_a_service_of_the_preset(table):
-    assert main(["init", "pumps", "--source", "pumps.csv", "--label", "state", "--method", "osamd-preset"]) == 0
-    assert open_state(Path("pumps")).learner().method == "osamd-preset"
+def test_a_table_makes_a_service_of_the_preset(table, capsys):
+    assert main(["init", "pumps", "--source", "pumps.csv", "--label", "state"]) == 0
+    assert "The learner is OSAMD preset, and asks for at most 5 % of the labels." in capsys.readouterr().out
+    learner = open_state(Path("pumps")).learner()
+    assert (learner.method, learner.limits.rate) == ("osamd-preset", 0.05)
+
+
+@pytest.mark.parametrize("given", [("--method", "osamd"), ("--eta", "0.02"), ("--sigma", "2")])
+def test_a_method_of_the_paper_is_named_or_meant_by_its_settings(given, table):
+    assert main(["init", "pumps", "--source", "pumps.csv", "--label", "state", *given]) == 0
+    learner = open_state(Path("pumps")).learner()
+    assert (learner.method, learner.limits.rate) == ("osamd", None)
+    assert learner._standardise
+
+
+def test_a_folder_says_its_method_whatever_the_default_is(table, monkeypatch):
+    for method in ("osamd", "osamd-preset"):
+        assert main(["init", method, "--source", "pumps.csv", "--label", "state", "--method", method]) == 0
+    monkeypatch.setattr("osamd.learner.meant", lambda method, given: method)  # no default at all
+    for method in ("osamd", "osamd-preset"):
+        assert open_state(Path(method)).learner().method == method
 
 
 def test_a_class_that_the_table_does_not_show_yet_can_be_named(table, tmp_path):
@@ -201,12 +219,14 @@ def network(tmp_path, monkeypatch):
     sys.modules.pop(name, None)
 
 
-def test_a_torch_module_and_a_schema_make_a_service(network, tmp_path):
-    options = ["--schema", "images.json", "--shape", "1,4,4", "--budget", "10%", *STEPS]
+@pytest.mark.parametrize(("steps", "method"), [((), "osamd-preset"), (STEPS, "osamd")])
+def test_a_torch_module_and_a_schema_make_a_service(steps, method, network, tmp_path):
+    options = ["--schema", "images.json", "--shape", "1,4,4", "--budget", "10%", *steps]
     assert main(["init", "shapes", "--module", f"{network}:network", *options, "--title", "Mine"]) == 0
     state = open_state(tmp_path / "shapes")
     assert (state.schema.title, state.schema.features, state.config.shape) == ("Mine", 16, [1, 4, 4])
     learner = state.learner()
+    assert learner.method == method
     decision = learner.ask(state.sample(state.schema.row([0, 255] * 8)))
     assert decision.label in (0, 1, 2)
 
@@ -281,7 +301,8 @@ def test_init_refuses_a_module_that_cannot_be_used(network, tmp_path, capsys):
     base = ("init", "shapes", "--schema", "images.json")
     steps = (*base, *STEPS, "--module")
     assert "by --schema FILE" in refused(capsys, "init", "shapes", "--module", f"{network}:network", *STEPS)
-    assert "give --eta and --sigma" in refused(capsys, *base, "--module", f"{network}:network")
+    for some in (("--eta", "0.1"), ("--sigma", "1"), ("--method", "osamd")):
+        assert "give --eta and --sigma" in refused(capsys, *base, "--module", f"{network}:network", *some)
     assert "package.module:function" in refused(capsys, *steps, network)
     assert "install it" in refused(capsys, *steps, "no_such_module:network")
     assert "install it" in refused(capsys, *steps, f"{network}:no_such_function")

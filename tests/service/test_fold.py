@@ -21,6 +21,10 @@ KINDS = {
     "two classes": lambda folder: linear_state(folder, limits=LIMITS),
     "three classes": lambda folder: linear_state(folder, classes=3, limits=LIMITS),
     "standardised": lambda folder: linear_state(folder, limits=LIMITS, standardise=True, budget=0.6, floor=0.2),
+    "preset": lambda folder: linear_state(folder, limits=LIMITS, method="osamd-preset", sigma=None, budget=0.6),
+    "preset of three classes": lambda folder: linear_state(
+        folder, classes=3, limits=LIMITS, method="osamd-preset", sigma=None, max_labels=40
+    ),
     "network": module_state,
 }
 

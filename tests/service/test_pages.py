@@ -25,6 +25,7 @@ from browser import (  # noqa: E402
     press_on,
     shown_round,
 )
+from engine_cases import linear_state  # noqa: E402
 
 from osamd.service import auth, server  # noqa: E402
 from osamd.service.state import open_state  # noqa: E402
@@ -280,6 +281,25 @@ def test_charts_are_read_by_keys_and_in_words(visit):
     plot.hover(position={"x": 500, "y": 50})
     expect(page.locator("figure .when").first).not_to_have_text(re.compile("Round (3,100|30,000)"))
     assert page.locator("figure table").count() == page.locator("figure").count() == 7
+
+
+@pytest.mark.parametrize("method", ["osamd-preset", "osamd"])
+def test_what_the_preset_cannot_disagree_about_is_not_charted(method, browser, tmp_path):
+    linear_state(tmp_path / "state", method=method, sigma=None)
+    its = Served(tmp_path / "state")
+    its.wait()
+    try:
+        one = Watched(browser, its.url, viewport=DESKTOP)
+        page = one.open("/dashboard")
+        expect(page.locator("#rounds")).to_have_text("0")
+        shown = page.locator("figure", has_text="Teacher and student disagree")
+        if method == "osamd":
+            expect(shown).to_be_visible()
+        else:
+            expect(shown).to_be_hidden()
+        one.close()
+    finally:
+        its.stop()
 
 
 def _history(count, classes):

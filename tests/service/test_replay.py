@@ -136,6 +136,21 @@ def test_what_cannot_be_replayed_is_refused_with_a_sentence(tmp_path, capsys):
         assert said in capsys.readouterr().err
 
 
+def test_the_preset_is_replayed_under_another_budget_and_not_as_another_method(tmp_path, capsys):
+    state = linear_state(tmp_path / "state", sigma=None, budget=0.2)
+    with Service(state, state.log_file) as service:
+        lived(service, 200, late=0)
+        before, fewer = replay(state, service.log, budget=0.05)
+    assert (before.same, before.asked) == (200, before.told)
+    assert 0 < fewer.asked <= 10
+    for option, value, said in (
+        ("--method", "paa", "this is osamd-preset, and the preset has other models than the paper's"),
+        ("--eta", "0.1", "this is osamd-preset, which has none; leave it out."),
+    ):
+        assert main(["replay", str(state.folder), option, value]) == 2
+        assert said in capsys.readouterr().err
+
+
 class Recorded:
     """A log in memory, of what an engine without a thread has played."""
 

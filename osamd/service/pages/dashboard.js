@@ -79,6 +79,9 @@ function showStatus(status) {
   tile("asked", percent(budget.spent), `${limit} · ${compact(status.asked)} asked`);
   const rest = ["held", "told", "expired"].map((name) => `${compact(status[name])} ${name}`);
   tile("pending", compact(status.pending), rest.join(" · "));
+  const alike = status.method === "osamd-preset"; // its mixture decides, and gives the pseudolabel
+  quarrel.figure.hidden = alike;
+  waiting.figure.classList.toggle("wide", alike); // no gap where five charts are left beside the first
   showHealth(health, status);
   document.title = health.collapsed ? "Alarm · osamd" : "Dashboard · osamd";
   now = status;
