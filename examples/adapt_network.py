@@ -7,26 +7,25 @@ import torch
 from torch import nn
 
 from osamd.deep import OSAMD
-from osamd.methods import TeacherStep
 from osamd.streams import rotating_gaussian
 
 stream = rotating_gaussian(rounds=2000)  # two classes whose centres turn by 180 degrees
 
 torch.manual_seed(0)  # a network trained offline, where the stream begins
 module = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
-x, y = (torch.from_numpy(part) for part in stream.source(500, seed=0))
-x = x.float() / 10.0
+known, labels = (torch.from_numpy(part) for part in stream.source(500, seed=0))
+known = known.float() / 10.0
 optimiser = torch.optim.Adam(module.parameters(), lr=0.01)
 for _ in range(200):
     optimiser.zero_grad()
-    nn.functional.cross_entropy(module(x), y).backward()
+    nn.functional.cross_entropy(module(known), labels).backward()
     optimiser.step()
 
 # The stream: the learner decides at once, and learns with or without a label.
 x, y = (torch.from_numpy(part) for part in stream.sample(seed=0))
 x = x.float() / 10.0
 left_alone = (module(x).argmax(1) == y).float().mean()
-learner = OSAMD(module, eta=0.03, sigma=0.1, teacher=TeacherStep(cap=0.3, scale=0.1))
+learner = OSAMD(module, budget=0.05, source=(known, labels))
 right = asked = 0
 for sample, label in zip(x, y.tolist(), strict=True):
     decision = learner.ask(sample)

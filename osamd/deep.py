@@ -1,12 +1,13 @@
 """OSAMD around one's own network: any `nn.Module` whose forward is functional, one sample at a time.
 
-    learner = OSAMD(module, eta=1e-3, sigma=0.1)
+    learner = OSAMD(module, budget=0.05, source=(X, y))
     decision = learner.ask(x)            # draws whether to ask; the model stays as it is
     learner.tell(decision, y)            # a class, or None: the pseudolabel stands in for the label
     module.load_state_dict(learner.state_dict())
 
-It is a fleet of one (`osamd.fleet`), so the round is the paper's, with the implicit step approached by inner loops.
-Budgets, late labels, honest accuracy and files are those of every learner (`osamd.asktell`).
+It is a fleet of one (`osamd.fleet`): the preset, which needs no step size (`osamd.fleet.preset`), or a method of the
+paper, with the implicit step approached by inner loops. Budgets, late labels, honest accuracy and files are those of
+every learner (`osamd.asktell`).
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ try:
 except ImportError as error:
     raise ImportError("networks need PyTorch: pip install 'osamd[deep]'") from error
 
+from osamd import arbiter, store
 from osamd import budget as budgets
-from osamd import store
 from osamd.asktell import AskTell
 from osamd.decisions import known_classes
-from osamd.errors import InputError, lookup, require_kind, require_positive
-from osamd.fleet.core import NetworkCore, quietly
+from osamd.errors import InputError, lookup, reject, require_kind, require_positive
+from osamd.fleet.core import NetworkCore, PresetNetworkCore, quietly
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net
+from osamd.fleet.preset import STEPS, PresetFleet, PresetMember, remembered
 from osamd.losses import loss as named_loss
-from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep
+from osamd.methods import KNOWN, OF_THE_PAPER, PRESET, InnerLoops, Settings, TeacherStep, meant
 
 
 class OSAMD(AskTell):
@@ -44,38 +46,45 @@ class OSAMD(AskTell):
     generator), and batch_norm="sample" normalises by the statistics of the sample itself. Parameters that require no
     gradient stay as they are. Half precision is computed in float32. `classes` names the outputs, 0, 1, ... by default.
 
-    `eta` is the student's step size, `sigma` the query's (larger asks for more), `teacher` its step, and `adaptation`
-    the inner loops that approach the implicit step. `method` is one of the paper's six. The step sizes depend on the
-    network and must be chosen for it: the teacher's `scale` and `cap` from the step that one labelled sample deserves
-    (its learning rate in training is a start), `eta` ten times smaller. Queries are drawn from `seed`, one an ask.
-    Budget, floor, expiry and window are as in `osamd.OSAMD`.
+    With nothing but a `budget` (5 % where there is none) it is the preset. `source` are labelled samples, as many as
+    you have of those it was trained on: the preset remembers some hundreds of them, and replays them until labels of
+    the stream have taken their place. Without them it begins with an empty memory, which costs it the first labels.
+
+    A `method` of the paper is played where one is named, or a setting of its rounds is given: `eta` is the student's
+    step size, `sigma` the query's (larger asks for more), both needed then; `teacher` its step, and `adaptation` the
+    inner loops that approach the implicit step. The step sizes depend on the network and must be chosen for it: the
+    teacher's `scale` and `cap` from the step that one labelled sample deserves (its learning rate in training is a
+    start), `eta` ten times smaller.
+
+    Queries are drawn from `seed`, one an ask. Budget, floor, expiry and window are as in `osamd.OSAMD`.
 
     >>> _ = torch.manual_seed(0)
-    >>> learner = OSAMD(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), eta=0.01, sigma=0.5)
+    >>> learner = OSAMD(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), budget=0.5)
     >>> decision = learner.ask([0.1, -0.4, 2.0, 0.3])
     >>> learner.tell(decision, 2 if decision.query else None)
-    >>> learner.rounds
-    1
+    >>> learner
+    <OSAMD preset for 0, 1, 2: 1 rounds, 0 labels asked for>
     """
 
     def __init__(
         self,
         module: nn.Module,
         *,
-        eta: float,
-        sigma: float,
+        budget: float | None = None,
+        source: tuple[Any, Any] | None = None,
         classes: Sequence[Any] | None = None,
+        outputs: str = "logits",
+        method: str | None = None,
+        eta: float | None = None,
+        sigma: float | None = None,
         teacher: TeacherStep | None = None,
         adaptation: InnerLoops | None = None,
-        loss: str = "softmax",
-        l2: float = 0.0,
-        outputs: str = "logits",
-        method: str = "osamd",
+        loss: str | None = None,
+        l2: float | None = None,
         label_rate: float | None = None,
         dropout: bool = False,
         batch_norm: str = "evaluation",
         device: torch.device | str | None = None,
-        budget: float | None = None,
         budget_window: int | None = None,
         max_labels: int | None = None,
         floor: float | None = None,
@@ -86,16 +95,32 @@ class OSAMD(AskTell):
         require_kind("OSAMD", "module", module, nn.Module, "give a torch.nn.Module that takes a batch of samples")
         lookup("OSAMD", "outputs", outputs, {"logits": 0, "probabilities": 1})
         lookup("OSAMD", "batch_norm", batch_norm, {"evaluation": 0, "sample": 1})
-        lookup("OSAMD", "method", method, METHODS)
-        eta = require_positive("OSAMD", "eta", eta)
-        settings = Settings(
-            eta=eta,
-            sigma=sigma,
-            loss=named_loss(loss, l2=l2),
-            teacher=teacher or TeacherStep(cap=10.0 * eta, scale=5.0 * eta),
-            adaptation=adaptation or InnerLoops(number=10, rate=0.1),
-            label_rate=label_rate,
-        )
+        of_the_paper = {
+            "eta": eta,
+            "sigma": sigma,
+            "teacher": teacher,
+            "adaptation": adaptation,
+            "loss": loss,
+            "l2": l2,
+            "label_rate": label_rate,
+        }
+        method = meant(method, of_the_paper)
+        lookup("OSAMD", "method", method, KNOWN)
+        if method == PRESET.name:
+            given = [name for name, value in of_the_paper.items() if value is not None]
+            if given:
+                raise InputError(
+                    f"`OSAMD(method='osamd-preset', {given[0]}=...)`: the preset sets its steps by itself; leave it"
+                    " out, or name a method of the paper, as method='osamd'."
+                )
+            budget, floor = arbiter.limits(budget, max_labels, floor)
+            settings = Settings(eta=STEPS[0], sigma=1.0, loss=named_loss("softmax"))
+        else:
+            settings = self._of_the_paper(of_the_paper)
+        if source is not None and method != PRESET.name:
+            raise InputError(
+                "`OSAMD(source=...)`: it is what the preset remembers; the paper's methods have no memory."
+            )
         limits = budgets.budget(budget, budget_window, max_labels, floor)
         names = [] if classes is None else known_classes(classes)
         super().__init__(method, settings, limits, names, expire_after, window, seed)
@@ -104,10 +129,30 @@ class OSAMD(AskTell):
         self._start = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
         self._as_given = copy.deepcopy(module)
         self._module = copy.deepcopy(module).eval().to(self._device, self._dtype)
-        self._member = Member(self._module, self._method, self._settings)
         self._probabilities = outputs == "probabilities"
         self._modes: dict[str, Any] = {"dropout": dropout, "batch_norm": batch_norm}
         self._embeds = False
+        if source is not None:
+            self._remember(*source, seed)
+
+    @staticmethod
+    def _of_the_paper(given: dict[str, Any]) -> Settings:
+        """The settings of a method of the paper."""
+        for name, role in (("eta", "the student's step size"), ("sigma", "the query's")):
+            if given[name] is None:
+                raise InputError(
+                    f"`OSAMD({name}=None)`: a method of the paper needs {role}; give it, or leave out the method and"
+                    " its other settings for the preset, which needs none."
+                )
+        eta = require_positive("OSAMD", "eta", given["eta"])
+        return Settings(
+            eta=eta,
+            sigma=given["sigma"],
+            loss=named_loss(given["loss"] or "softmax", l2=given["l2"] or 0.0),
+            teacher=given["teacher"] or TeacherStep(cap=10.0 * eta, scale=5.0 * eta),
+            adaptation=given["adaptation"] or InnerLoops(number=10, rate=0.1),
+            label_rate=given["label_rate"],
+        )
 
     @classmethod
     def load(cls, path: str | Path, module: nn.Module, *, device: torch.device | str | None = None) -> Self:
@@ -134,7 +179,7 @@ class OSAMD(AskTell):
         super().tell(decision, int(y) if whole else y)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What decides, the student (PAA's teacher), as the `state_dict` of the module."""
+        """The student, which decides (PAA's teacher; in the preset with its teacher), as the module's `state_dict`."""
         return self._tensors(teacher=self._method.teacher_decides)
 
     def teacher_state_dict(self) -> dict[str, Tensor]:
@@ -165,12 +210,20 @@ class OSAMD(AskTell):
         net: Net = net_of(self._module, row, self._probabilities)
         if self._modes != {"dropout": False, "batch_norm": "evaluation"}:
             net = ModuleNet(self._module, self._probabilities, binary=net.binary, **self._modes)
-        fleet = Fleet(
-            [self._member], tuple(row.shape[1:]), net=net, device=self._device, dtype=self._dtype, example=row
-        )
+        shape = tuple(row.shape[1:])
+        kinds: dict[str, Any] = {"net": net, "device": self._device, "dtype": self._dtype, "example": row}
+        fleet: Fleet | PresetFleet
         try:
-            scores, tape = net.forward(fleet.state.teacher, row)
-            net.backward(fleet.state.teacher, tape, torch.zeros_like(scores))
+            if self.method == PRESET.name:
+                fleet = PresetFleet([PresetMember(self._module)], shape, self._book[None], **kinds)
+                start = fleet.state.rows[:1]
+            else:
+                fleet = Fleet([Member(self._module, self._method, self._settings)], shape, **kinds)
+                start = fleet.state.teacher
+            scores, tape = net.forward(start, row)
+            net.backward(start, tape, torch.zeros_like(scores))
+        except InputError:
+            raise
         except Exception as error:  # whatever a user's module raises on the way back
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(f"`OSAMD(module=...)`: no gradient comes back through the module ({why}).") from error
@@ -181,7 +234,24 @@ class OSAMD(AskTell):
             raise InputError(
                 f"`OSAMD(classes=...)`: {len(self._classes)} are named, and the module tells {fleet.classes} apart."
             )
-        self._bind(NetworkCore(fleet, self._book, self._meter, self._probabilities), self._later)
+        if isinstance(fleet, PresetFleet):
+            self._bind(PresetNetworkCore(fleet, self._meter), self._later)
+        else:
+            self._bind(NetworkCore(fleet, self._book, self._meter, self._probabilities), self._later)
+
+    def _remember(self, X: Any, y: Any, seed: int) -> None:
+        """Let the preset remember some of the labelled samples it was trained on."""
+        if len(X) != len(y) or len(y) == 0:
+            raise InputError(f"`OSAMD(source=(X, y))`: {len(X)} samples and {len(y)} labels; give a label for each.")
+        self._meet(X[0])
+        drawn = remembered(len(y), seed)
+        labels = [y[i].item() if isinstance(y[i], Tensor) else y[i] for i in drawn]
+        unknown = [label for label in labels if label not in self._index]
+        if unknown:
+            known = ", ".join(repr(name) for name in self._classes[:20])
+            raise reject("OSAMD", "source", unknown[0], f"no such class; the learner was made for {known}.")
+        samples = torch.cat([self._later(X[i]) for i in drawn])
+        self._core.fleet.remember(0, samples, torch.tensor([self._index[label] for label in labels]))
 
     def _later(self, x: Any) -> Tensor:
         """A sample after the first, which must be like it."""
@@ -228,16 +298,16 @@ class OSAMD(AskTell):
             why = " ".join(str(error).split())[:200]
             raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
         settings = store.settings_from_json(content["settings"])
+        given = cls._given(content) | {"eta": settings.eta, "loss": settings.loss.name, "l2": settings.loss.l2}
+        if content["method"] == PRESET.name:
+            given = {name: value for name, value in given.items() if name not in OF_THE_PAPER}
         learner = cls(
             module,
-            eta=settings.eta,
             classes=content["classes"] or None,
-            loss=settings.loss.name,
-            l2=settings.loss.l2,
             outputs=content["outputs"],
             device=device,
             **content["modes"],
-            **cls._given(content),
+            **given,
         )
         if content["sample"] is not None:
             learner._embeds = content["whole_numbers"]

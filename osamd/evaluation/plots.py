@@ -13,7 +13,7 @@ from osamd.errors import InputError
 from osamd.evaluation.intervals import Mean, half_width_90
 from osamd.evaluation.theory import Bound, Fit
 from osamd.files import Files
-from osamd.methods import METHODS
+from osamd.methods import KNOWN
 from osamd.numerics import Array
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def accumulated_figure(
         t = np.arange(1, curve.shape[1] + 1) if rounds is None else rounds
         mean = curve.mean(axis=0)
         half = half_width_90(curve) if len(curve) > 1 else np.zeros_like(mean)
-        axes.plot(t, mean, color=colour, linestyle=dash, linewidth=1.6, label=METHODS[name].title)
+        axes.plot(t, mean, color=colour, linestyle=dash, linewidth=1.6, label=KNOWN[name].title)
         axes.fill_between(t, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
         low, high = min(low, float((mean - half).min())), max(high, float((mean + half).max()))
         ends.append(float(mean[-1]))
@@ -161,15 +161,15 @@ def label_curve_figure(points: Mapping[str, Sequence[tuple[Mean, Mean]]], title:
     axes.set_xscale("log")
     axes.set_yscale("function", functions=(errors_to_height, height_to_accuracy))
     low, high, height = 100.0, 0.0, {}
-    curves = [name for name in points if METHODS[name].query != "always"]
+    curves = [name for name in points if KNOWN[name].query != "always"]
     for name, some in points.items():
         colour, dash, marker = STYLES[name]
         means = np.array([100 * accuracy.mean for _, accuracy in some])
         bars = np.array([100 * (accuracy.half_width_90 or 0.0) for _, accuracy in some])
         low, high = min(low, float((means - bars).min())), max(high, float((means + bars).max()))
-        height[METHODS[name].title] = float(errors_to_height(means).mean())
+        height[KNOWN[name].title] = float(errors_to_height(means).mean())
         if name not in curves:
-            axes.axhline(means[0], color=colour, linestyle=dash, linewidth=1.4, label=METHODS[name].title)
+            axes.axhline(means[0], color=colour, linestyle=dash, linewidth=1.4, label=KNOWN[name].title)
             axes.axhspan(means[0] - bars[0], means[0] + bars[0], color=colour, alpha=0.1, linewidth=0)
             continue
         sideways = 1.3 * (curves.index(name) - (len(curves) - 1) / 2)
@@ -184,7 +184,7 @@ def label_curve_figure(points: Mapping[str, Sequence[tuple[Mean, Mean]]], title:
             markersize=3.5,
             capsize=1.5,
             elinewidth=0.8,
-            label=METHODS[name].title,
+            label=KNOWN[name].title,
             transform=axes.transData + ScaledTranslation(sideways / 72, 0, figure.dpi_scale_trans),
         )
     # Points in a transform of their own do not count for the limits.

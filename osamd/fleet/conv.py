@@ -156,6 +156,22 @@ class ConvNet(Net):
             scores = probabilities_of(scores)
         return scores, Tape(taken, outputs, features, scores)
 
+    def many(self, w: Tensor, x: Tensor) -> Tensor:
+        models, samples = x.shape[:2]
+        for name, patches in zip(self.parts.convolutions, self.patches, strict=True):
+            weight, bias = self.parameter(w, f"{name}.weight").flatten(2), self.parameter(w, f"{name}.bias")
+            padded = functional.pad(x, (patches.padding,) * 4)
+            cut = padded.unfold(3, patches.kernel, patches.stride).unfold(4, patches.kernel, patches.stride)
+            taken = cut.permute(0, 1, 3, 4, 2, 5, 6).reshape(models, -1, weight.shape[2])
+            made = torch.baddbmm(bias[:, None, :], taken, weight.transpose(1, 2)).relu()
+            x = made.view(models, samples, patches.out_height, patches.out_width, -1).permute(0, 1, 4, 2, 3)
+        if self.parts.norm:
+            factor, shift, _ = (part[:, None, :, :, None] for part in self._norm(w))
+            x = torch.addcmul(shift, x, factor)
+        weight, bias = self.parameter(w, f"{self.parts.linear}.weight"), self.parameter(w, f"{self.parts.linear}.bias")
+        scores = torch.baddbmm(bias[:, None, :], x.flatten(2), weight.transpose(1, 2))
+        return probabilities_of(scores) if self.probabilities else scores
+
     def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[str, Tensor, Tensor]]:
         """A list of (layer, left, right): the gradient of the layer's weights is left @ right, its bias's left's sum.
 

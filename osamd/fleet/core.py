@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from osamd import budget as budgets
 from osamd import honest
+from osamd.arbiter import POWER
 from osamd.errors import InputError
+from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet
+from osamd.fleet.preset import PresetFleet, opinion, order
 from osamd.fleet.round import Decision as RoundDecision
 from osamd.numerics import Array
 
@@ -30,12 +34,16 @@ class NetworkCore:
         label, query, pseudolabel, margin, probability, withheld, _, score = seen = self._see(sample, u)
         if label < 0:
             return seen
-        budgets.enter(self.book, margin, probability, query)
+        budgets.enter(self.book, self._confidence(margin), probability, query)
         expected = honest.expect(self.meter, margin, probability, query, label, pseudolabel)
         return label, query, pseudolabel, margin, probability, withheld, expected, score
 
     def peek(self, sample: Tensor) -> Any:
         return self._see(sample, 1.0)
+
+    def _confidence(self, margin: float) -> float:
+        """What the query's rule takes for it."""
+        return margin
 
     def _see(self, sample: Tensor, u: float) -> Any:
         sigma, floor, withheld = budgets.terms(self.book)
@@ -43,11 +51,8 @@ class NetworkCore:
             self.fleet.rates.sigma.fill_(sigma)
             self.fleet.rates.floor.fill_(floor)
             drawn = torch.tensor([u], dtype=torch.float64, device=self.fleet.device)
-            try:
+            with taking():
                 said = self.fleet.round.observe(self.fleet.state, sample, drawn)
-            except Exception as error:  # whatever a user's module raises
-                why = (str(error).splitlines() or [type(error).__name__])[0]
-                raise InputError(f"`ask(x=...)`: the module cannot take this sample ({why}).") from error
             scores = said.scores[0]
             if not bool(torch.isfinite(scores).all() & torch.isfinite(said.margin).all()):
                 return -1, False, 0, 0.0, 0.0, 0, 0.0, None
@@ -87,11 +92,63 @@ class NetworkCore:
         return torch.from_numpy(samples[i : i + 1].copy()).to(self.fleet.device)
 
     def arrays(self) -> dict[str, Array]:
-        return {name: rows.cpu().numpy().copy() for name, rows in self.fleet.state._asdict().items()}
+        return {name: rows.cpu().numpy().copy() for name, rows in self._kept().items()}
 
     def restore(self, arrays: dict[str, Array]) -> None:
-        for name, rows in self.fleet.state._asdict().items():
+        for name, rows in self._kept().items():
             rows.copy_(torch.from_numpy(arrays[name]))
+
+    def _kept(self) -> dict[str, Tensor]:
+        """What is saved; the book is saved with every learner."""
+        return {name: tensor for name, tensor in self.fleet.kept().items() if name != "books"}
+
+
+class PresetNetworkCore(NetworkCore):
+    """The preset's fleet of one, whose book is that of its budget."""
+
+    fleet: PresetFleet  # type: ignore[assignment]
+
+    def __init__(self, fleet: PresetFleet, meter: Array) -> None:
+        self.fleet, self.book, self.meter = fleet, fleet.books[0], meter
+        self._mixture = np.zeros(fleet.classes)
+        self._shares: Array
+        self._pseudolabel = 0
+
+    def _confidence(self, margin: float) -> float:
+        return float(margin**POWER)
+
+    def _see(self, sample: Tensor, u: float) -> Any:
+        with quietly(), taking(), threads_for(self.fleet.net.size):
+            self.fleet.see(sample)
+        shares = self.fleet.shares.cpu().numpy().reshape(-1)
+        if not np.isfinite(shares).all():
+            return -1, False, 0, 0.0, 0.0, 0, 0.0, None
+        label, margin, probability, query = opinion(self.fleet.losses[0], shares, self._mixture, self.book, u)
+        self._row, self._shares, self._pseudolabel = sample, shares.copy(), label
+        withheld = budgets.terms(self.book)[2]
+        logs = np.log(np.maximum(self._mixture, 1e-300))
+        return label, query, label, float(margin), float(probability), withheld, 0.0, logs
+
+    def learn(self, y: int) -> None:
+        fleet = self.fleet
+        orders = torch.zeros(fleet.orders.shape, dtype=fleet.orders.dtype)
+        order(fleet.losses[0], fleet.counts[0], self._shares, self._pseudolabel, y, orders.numpy()[0])
+        with quietly(), threads_for(fleet.net.size):
+            fleet.orders.copy_(orders)
+            fleet.descend(self._row)
+
+    def probabilities(self, score: Array) -> list[float]:
+        return list(np.exp(score).tolist())
+
+
+@contextmanager
+def taking() -> Iterator[None]:
+    """Say of whatever a user's module raises that it does not take the sample."""
+    try:
+        yield
+    except Exception as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"`ask(x=...)`: the module cannot take this sample ({why}).") from error
 
 
 @contextmanager

@@ -76,6 +76,13 @@ class DenseNet(Net):
         scores = probabilities_of(z) if self.probabilities else z
         return scores, Tape(inputs, scores)
 
+    def many(self, w: Tensor, x: Tensor) -> Tensor:
+        z = x.flatten(2)
+        for n, name in enumerate(self.layers):
+            weight, bias = self.parameter(w, f"{name}.weight"), self.parameter(w, f"{name}.bias")
+            z = torch.baddbmm(bias[:, None, :], torch.relu(z) if n else z, weight.transpose(1, 2))
+        return probabilities_of(z) if self.probabilities else z
+
     def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[Tensor, Tensor]]:
         """For every layer, last to first, the slope on its outputs and its inputs: the gradient is their product."""
         slope = through_softmax(tape.scores, q) if self.probabilities else q
@@ -100,4 +107,4 @@ def through_softmax(p: Tensor, q: Tensor) -> Tensor:
 
 def probabilities_of(logits: Tensor) -> Tensor:
     """softmax, never below the smallest normal number, so that the slope of -log p on the logits is p - e_y always."""
-    return torch.softmax(logits, 1).clamp(min=torch.finfo(logits.dtype).tiny)
+    return torch.softmax(logits, -1).clamp(min=torch.finfo(logits.dtype).tiny)

@@ -1,14 +1,18 @@
-"""Which device a user means."""
+"""Which device a user means, and how many threads a network is worth."""
 
 from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from osamd.errors import InputError
+
+FEW_PARAMETERS = 50_000
 
 
 def peak_memory_mib(device: torch.device) -> float:
@@ -17,6 +21,19 @@ def peak_memory_mib(device: torch.device) -> float:
         return torch.cuda.max_memory_allocated(device) / 2**20
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most / 2**20 if sys.platform == "darwin" else most / 1024
+
+
+@contextmanager
+def threads_for(parameters: int) -> Iterator[None]:
+    """With one thread of torch's for a network of few parameters: two would wait for each other longer than work."""
+    before = torch.get_num_threads()
+    if parameters < FEW_PARAMETERS and before > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
 
 
 def device_named(device: Any, call: str) -> torch.device:

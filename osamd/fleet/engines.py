@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 
 from osamd.fleet import dense_cpu, dense_cuda
-from osamd.fleet.fleet import Advance, Fleet, Samples
+from osamd.fleet.devices import threads_for
+from osamd.fleet.fleet import Advance, Fleet, Playing, Samples
+from osamd.fleet.preset import PresetFleet, compiled
 
 ROUNDS_A_GRAPH = 8
 """Rounds captured together, so that launching a graph costs little beside them."""
 
 
-def engine(fleet: Fleet, samples: Samples, record: Tensor) -> tuple[str, Advance]:
+def engine(fleet: Playing, samples: Samples, record: Tensor) -> tuple[str, Advance]:
     """The fastest that plays this fleet, and its name."""
+    if isinstance(fleet, PresetFleet):
+        return by_halves(fleet, samples, record)
+    assert isinstance(fleet, Fleet)
     if dense_cpu.supports(fleet):
         return "numba", dense_cpu.by_numba(fleet, samples, record)
     if dense_cuda.supports(fleet):
@@ -21,6 +28,42 @@ def engine(fleet: Fleet, samples: Samples, record: Tensor) -> tuple[str, Advance
     if fleet.device.type == "cuda":
         return "cuda graph", by_graph(fleet, samples, record)
     return "torch", by_steps(fleet, samples, record)
+
+
+def by_halves(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[str, Advance]:
+    """The preset's rounds: what is decided and asked on the CPU, between the two halves that the networks play.
+
+    On a GPU each half is a CUDA graph, and the round waits once, for the networks' opinions.
+    """
+    t = torch.zeros(1, dtype=torch.long, device=fleet.device)
+
+    def see() -> None:
+        fleet.see(samples.x[fleet.stream, t])
+
+    def descend() -> None:
+        fleet.descend(samples.x[fleet.stream, t])
+
+    halves: list[Callable[[], None]] = [see, descend]
+    if fleet.device.type == "cuda":
+        halves = [captured(fleet.device, (*fleet.state, fleet.shares), half) for half in halves]
+    decide, stream, seed = compiled(), fleet.stream.cpu(), [member.seed for member in fleet.members]
+    y, u = samples.y.cpu()[stream].T.contiguous().numpy(), samples.u.cpu()[seed].T.contiguous().numpy()
+    rows = record.numpy()
+    orders = torch.zeros_like(fleet.orders, device="cpu")
+    if fleet.device.type == "cuda":
+        orders = orders.pin_memory()
+    numbers = fleet.losses, fleet.counts, fleet.books, orders.numpy()
+
+    def advance(first: int, last: int) -> None:
+        with torch.no_grad(), threads_for(len(fleet) * fleet.net.size):
+            for i in range(first, last):
+                t.fill_(i)
+                halves[0]()
+                decide(fleet.shares.cpu().numpy(), u[i], y[i], *numbers, rows[i])
+                fleet.orders.copy_(orders, non_blocking=True)  # read before the next opinions are there
+                halves[1]()
+
+    return "torch" if fleet.device.type == "cpu" else "cuda graph", advance
 
 
 def by_steps(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
@@ -37,33 +80,41 @@ def by_steps(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
 def by_graph(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
     """The round captured once as a CUDA graph and replayed, with the number of the round kept on the device."""
     t = torch.zeros(1, dtype=torch.long, device=fleet.device)
-    touched = (*fleet.state, record[: ROUNDS_A_GRAPH + 1])
-    before = [tensor.clone() for tensor in touched]
+    touched = (*fleet.state, record[: ROUNDS_A_GRAPH + 1], t)
 
-    def rounds(count: int) -> None:
-        for _ in range(count):
-            fleet.step(samples, t, record)
-            t.add_(1)
+    def rounds(count: int) -> Callable[[], None]:
+        def several() -> None:
+            for _ in range(count):
+                fleet.step(samples, t, record)
+                t.add_(1)
 
-    side = torch.cuda.Stream(fleet.device)
-    side.wait_stream(torch.cuda.current_stream(fleet.device))
-    with torch.no_grad(), torch.cuda.stream(side):
-        rounds(1)  # handles and workspaces are made outside the capture
-    torch.cuda.current_stream(fleet.device).wait_stream(side)
-    graphs = {}
-    for count in (ROUNDS_A_GRAPH, 1):
-        graphs[count] = torch.cuda.CUDAGraph()
-        with torch.no_grad(), torch.cuda.graph(graphs[count]):
-            rounds(count)
-    for tensor, old in zip(touched, before, strict=True):
-        tensor.copy_(old)
+        return captured(fleet.device, touched, several)
+
+    replay = {count: rounds(count) for count in (ROUNDS_A_GRAPH, 1)}
 
     def advance(first: int, last: int) -> None:
         t.fill_(first)
         while first < last:
             count = ROUNDS_A_GRAPH if last - first >= ROUNDS_A_GRAPH else 1
-            graphs[count].replay()
+            replay[count]()
             first += count
         torch.cuda.synchronize(fleet.device)
 
     return advance
+
+
+def captured(device: torch.device, touched: Sequence[Tensor], work: Callable[[], None]) -> Callable[[], None]:
+    """The work as a CUDA graph that replays it; what it changes, `touched`, stays as it was."""
+    before = [tensor.clone() for tensor in touched]
+    side = torch.cuda.Stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.no_grad(), torch.cuda.stream(side):
+        work()  # handles and workspaces are made outside the capture
+    torch.cuda.current_stream(device).wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        work()
+    for tensor, old in zip(touched, before, strict=True):
+        tensor.copy_(old)
+    replay: Callable[[], None] = graph.replay
+    return replay

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -104,7 +104,59 @@ def _fast(module: nn.Module, sample: tuple[int, ...], probabilities: bool) -> Ne
     return None
 
 
-class Fleet:
+class Playing:
+    """What `osamd.fleet.play` needs of a fleet, of either kind: what is recorded of it, and what is made of that."""
+
+    members: Sequence[Any]
+    net: Net
+    sample: tuple[int, ...]
+    device: torch.device
+    dtype: torch.dtype
+    classes: int
+    state: Any
+    """A NamedTuple of tensors that change in place."""
+    _place: Tensor
+    """Of every member, in the record."""
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def record(self, rounds: int) -> Tensor:
+        """Room for what is recorded: (rounds x models x COLUMNS)."""
+        return torch.zeros(rounds, len(self), len(COLUMNS), dtype=self.dtype, device=self.device)
+
+    def kept(self) -> dict[str, Tensor]:
+        """The tensors a checkpoint holds."""
+        tensors: dict[str, Tensor] = self.state._asdict()
+        return tensors
+
+    def ledger(self, member: int, record: Tensor, y: Tensor) -> Ledger:
+        """The ledger of one member, from what was recorded and the labels y (streams x rounds)."""
+        rows = record[:, self._place[member]].cpu().numpy()
+        column = dict(zip(COLUMNS, rows.T, strict=True))
+        return Ledger(
+            label=y[self.members[member].stream, : len(rows)].cpu().numpy(),
+            decision=column["decision"].astype(np.int64),
+            pseudolabel=column["pseudolabel"].astype(np.int64),
+            margin=column["margin"].astype(np.float64),
+            probability=column["probability"].astype(np.float64),
+            asked=column["asked"].astype(np.bool_),
+            loss=column["loss"].astype(np.float64),
+        )
+
+    def stopped(self, record: Tensor) -> list[Stopped]:
+        """The members whose recorded scores are not finite: those that decide, and the teacher's where it is heard."""
+        finite = torch.isfinite(record)
+        loss = finite[:, :, COLUMNS.index("loss")]
+        bad = ~torch.where(self._heard().to(record.device), finite.all(2), loss)[:, self._place].cpu()
+        return [Stopped(i, int(bad[:, i].int().argmax())) for i in range(len(self)) if bool(bad[:, i].any())]
+
+    def _heard(self) -> Tensor:
+        """Whether each model's teacher is heard, in the order of the record."""
+        return torch.ones(len(self), dtype=torch.bool)
+
+
+class Fleet(Playing):
     """Models in step. Rows of `state` are in the order of the plan; everything else is in the order of the members.
 
     All members share the kind of network and the loss; each has its own parameters, sample, method and rates. The
@@ -125,7 +177,7 @@ class Fleet:
         if not members:
             raise InputError("`Fleet(members=[])`: give at least one member.")
         self.members = list(members)
-        self.net = net or net_of(*_example(members[0].module, sample), probabilities)
+        self.net = net or net_of(*example_of(members[0].module, sample), probabilities)
         self.device, self.dtype, self.sample = torch.device(device), dtype, sample
         self.loss = _loss_of(members)
         self.numbers = [_numbers(member) for member in members]
@@ -143,13 +195,6 @@ class Fleet:
             tried = torch.zeros(1, *sample).to(rows) if example is None else example
             self.classes = self.net.forward(rows[:1], tried)[0].shape[1]
 
-    def __len__(self) -> int:
-        return len(self.members)
-
-    def record(self, rounds: int) -> Tensor:
-        """Room for what is recorded: (rounds x models x COLUMNS)."""
-        return torch.zeros(rounds, len(self), len(COLUMNS), dtype=self.dtype, device=self.device)
-
     def step(self, samples: Samples, t: Tensor, record: Tensor) -> None:
         """One round: the samples of round t (a tensor of one number) are seen, decided, asked, learned, recorded."""
         x, y, u = samples.x[self.stream, t], samples.y[self.stream, t], samples.u[self.seed, t]
@@ -162,37 +207,17 @@ class Fleet:
         record.index_copy_(0, t, torch.stack([n.to(self.dtype) for n in numbers], 1)[None])
         self.round.learn(self.state, x, decision, torch.where(decision.query, y, UNLABELLED))
 
-    def ledger(self, member: int, record: Tensor, y: Tensor) -> Ledger:
-        """The ledger of one member, from what was recorded and the labels y (streams x rounds)."""
-        rows = record[:, self._place[member]].cpu().numpy()
-        column = dict(zip(COLUMNS, rows.T, strict=True))
-        return Ledger(
-            label=y[self.members[member].stream, : len(rows)].cpu().numpy(),
-            decision=column["decision"].astype(np.int64),
-            pseudolabel=column["pseudolabel"].astype(np.int64),
-            margin=column["margin"].astype(np.float64),
-            probability=column["probability"].astype(np.float64),
-            asked=column["asked"].astype(np.bool_),
-            loss=column["loss"].astype(np.float64),
-        )
-
     def tensors(self, member: int, *, teacher: bool = False) -> dict[str, Tensor]:
         """A member's student (or teacher), as the `state_dict` of its module."""
         rows = self.state.teacher if teacher else self.state.student
         return self.net.tensors(rows[self._place[member]].detach().cpu())
 
-    def stopped(self, record: Tensor) -> list[Stopped]:
-        """The members whose recorded scores are not finite: those that decide, and the teacher's where it is heard."""
-        finite = torch.isfinite(record)
-        heard = torch.tensor(
-            [self.numbers[i].sigma > 0.0 or self.numbers[i].self_training for i in self.order], device=record.device
-        )
-        loss = finite[:, :, COLUMNS.index("loss")]
-        bad = ~torch.where(heard, finite.all(2), loss)[:, self._place].cpu()
-        return [Stopped(i, int(bad[:, i].int().argmax())) for i in range(len(self)) if bool(bad[:, i].any())]
+    def _heard(self) -> Tensor:
+        numbers = [self.numbers[i] for i in self.order]
+        return torch.tensor([number.sigma > 0.0 or number.self_training for number in numbers])
 
 
-def _example(module: nn.Module, sample: tuple[int, ...]) -> tuple[nn.Module, Tensor]:
+def example_of(module: nn.Module, sample: tuple[int, ...]) -> tuple[nn.Module, Tensor]:
     """A copy of the module in evaluation mode, and a batch of one sample to try it on."""
     kind = next((parameter.dtype for parameter in module.parameters()), torch.float32)
     generator = torch.Generator().manual_seed(0)

@@ -74,6 +74,10 @@ class Net(ABC):
     def subtract(self, w: Tensor, gradient: Any) -> None:
         """w -= gradient, in place; frozen columns stay."""
 
+    @abstractmethod
+    def many(self, w: Tensor, x: Tensor) -> Tensor:
+        """Scores (models x samples x classes) for samples (models x samples x shape), as autograd differentiates."""
+
     def descend(self, w: Tensor, gradient: Any, anchor: Tensor, rate: Tensor) -> None:
         """w += rate (anchor - w) - gradient, in place; rate is (models x 1), and the gradient was taken before."""
         w.lerp_(anchor, rate)
@@ -115,7 +119,7 @@ class Net(ABC):
 class ModuleNet(Net):
     """Any module whose forward is functional, by torch.func: vmap over the models, vjp for the way back.
 
-    One model goes without vmap, so that modules vmap does not know (recurrent ones, branches on the data) work alone.
+    One model or two go without vmap, so that modules that it does not know (recurrent ones, branches on data) work so.
     `dropout` keeps the module's Dropout layers active while online, drawing from torch's own generator, and
     `batch_norm="sample"` normalises by the sample's own statistics; by default dropout is off and BatchNorm uses the
     statistics it was trained with. The module is changed accordingly: give a copy.
@@ -132,7 +136,7 @@ class ModuleNet(Net):
     ) -> None:
         if batch_norm not in ("evaluation", "sample"):
             raise InputError(f"`batch_norm={batch_norm!r}`: give 'evaluation' or 'sample'.")
-        self._drops = dropout
+        self._drops, self._alone = dropout, batch_norm == "sample"
         for part in module.modules():
             is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
             is_drop = isinstance(part, nn.modules.dropout._DropoutNd)
@@ -141,29 +145,45 @@ class ModuleNet(Net):
             torch.func.replace_all_batch_norm_modules_(module)
         super().__init__(module, probabilities, binary)
 
-    def _scores(self, learns: Tensor, frozen: Tensor, x: Tensor) -> Tensor:
+    def _called(self, learns: Tensor, frozen: Tensor, batch: Tensor) -> Any:
         tensors = {}
         for place in self.places:
             part, shift = (learns, 0) if place.first < self.trained else (frozen, self.trained)
             tensors[place.name] = part[place.first - shift : place.last - shift].reshape(place.shape)
-        out = outputs_of(torch.func.functional_call(self.module, tensors, (x[None],)))
+        return torch.func.functional_call(self.module, tensors, (batch,))
+
+    def _scores(self, learns: Tensor, frozen: Tensor, x: Tensor) -> Tensor:
+        return self._as_classes(outputs_of(self._called(learns, frozen, x[None])))
+
+    def _batch_scores(self, learns: Tensor, frozen: Tensor, batch: Tensor) -> Tensor:
+        if self._alone:
+            return torch.stack([self._scores(learns, frozen, x) for x in batch])
+        return self._as_classes(self._called(learns, frozen, batch).reshape(len(batch), -1))
+
+    def _as_classes(self, out: Tensor) -> Tensor:
+        """One score a class on the last axis, also where the module gives one for two."""
         if not self.binary:
             return out
-        return torch.cat([1.0 - out, out]) if self.probabilities else torch.cat([-0.5 * out, 0.5 * out])
+        return torch.cat([1.0 - out, out], -1) if self.probabilities else torch.cat([-0.5 * out, 0.5 * out], -1)
+
+    def _of_models(self, one: Any, learns: Tensor, frozen: Tensor, x: Tensor) -> Tensor:
+        """`one` of every model."""
+        if len(learns) <= 2:
+            return torch.stack([one(*model) for model in zip(learns, frozen, x, strict=True)])
+        randomness = "different" if self._drops else "error"
+        together: Tensor = torch.func.vmap(one, randomness=randomness)(learns, frozen, x)
+        return together
 
     def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Any]:
         learns, frozen = w[:, : self.trained], w[:, self.trained :]
-
-        def scores(learns: Tensor) -> Tensor:
-            if len(w) == 1:
-                return self._scores(learns[0], frozen[0], x[0])[None]
-            randomness = "different" if self._drops else "error"
-            many: Tensor = torch.func.vmap(self._scores, randomness=randomness)(learns, frozen, x)
-            return many
-
         with torch.enable_grad():  # without it some modules take shortcuts that have no way back
-            result: tuple[Tensor, Any] = torch.func.vjp(scores, learns)  # type: ignore[assignment]
+            result: tuple[Tensor, Any] = torch.func.vjp(  # type: ignore[assignment]
+                lambda learns: self._of_models(self._scores, learns, frozen, x), learns
+            )
         return result[0].detach(), result[1]
+
+    def many(self, w: Tensor, x: Tensor) -> Tensor:
+        return self._of_models(self._batch_scores, w[:, : self.trained], w[:, self.trained :].detach(), x)
 
     def backward(self, w: Tensor, tape: Any, q: Tensor) -> Any:
         return tape(q)[0]

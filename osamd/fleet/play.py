@@ -15,7 +15,7 @@ from torch import Tensor
 
 from osamd.errors import InputError
 from osamd.fleet.engines import engine
-from osamd.fleet.fleet import COLUMNS, Fleet, Samples, Stopped
+from osamd.fleet.fleet import COLUMNS, Playing, Samples, Stopped
 
 SECONDS_A_CHUNK = 1.0
 SECONDS_A_CHECKPOINT = 30.0
@@ -34,7 +34,7 @@ class Played(NamedTuple):
 
 
 def play(
-    fleet: Fleet,
+    fleet: Playing,
     samples: Samples,
     *,
     checkpoint: Path | None = None,
@@ -71,7 +71,7 @@ def play(
     return Played(record.cpu(), fleet.stopped(record), name, rounds - begun, seconds)
 
 
-def checked(fleet: Fleet, samples: Samples) -> Samples:
+def checked(fleet: Playing, samples: Samples) -> Samples:
     """The samples in the fleet's type, if they fit it: engines read them without looking."""
     x, y, u = samples
     rounds = y.shape[1] if y.ndim == 2 else 0
@@ -96,13 +96,13 @@ def checked(fleet: Fleet, samples: Samples) -> Samples:
 class Checkpoint:
     """A folder with the rounds recorded so far, and the state after them, which is replaced as a whole."""
 
-    def __init__(self, folder: Path, identity: str, fleet: Fleet, rounds: int) -> None:
+    def __init__(self, folder: Path, identity: str, fleet: Playing, rounds: int) -> None:
         self.folder, self.identity = folder, identity
         self.shape = (rounds, len(fleet), len(COLUMNS))
         self.dtype = np.float32 if fleet.dtype == torch.float32 else np.float64
         self._written = 0
 
-    def save(self, fleet: Fleet, record: Tensor, t: int) -> None:
+    def save(self, fleet: Playing, record: Tensor, t: int) -> None:
         """Record first, then the state that says how far it is good."""
         from safetensors.torch import save_file
 
@@ -114,7 +114,7 @@ class Checkpoint:
             rows[self._written : t] = record[self._written : t].cpu().numpy()
             rows.flush()
             self._written = t
-            tensors = {"teacher": fleet.state.teacher.contiguous(), "student": fleet.state.student.contiguous()}
+            tensors = {name: tensor.contiguous() for name, tensor in fleet.kept().items()}
             partial = self.folder / "state.partial"
             save_file(tensors, partial, {"identity": self.identity, "round": str(t), "shape": json.dumps(self.shape)})
             with open(partial, "rb") as written:
@@ -124,7 +124,7 @@ class Checkpoint:
             why = error.strerror or error
             raise InputError(f"cannot write the checkpoint {self.folder} ({why}); make room there.") from error
 
-    def restore(self, fleet: Fleet, record: Tensor) -> int:
+    def restore(self, fleet: Playing, record: Tensor) -> int:
         """Put the fleet where the checkpoint has it, and say how many rounds were done: 0 where there is none."""
         state = self.folder / "state.safetensors"
         if not state.exists():
@@ -138,7 +138,7 @@ class Checkpoint:
                     return 0
                 t = int(about["round"])
                 record[:t] = torch.from_numpy(np.array(self._rows("r")[:t])).to(record)
-                for tensor, name in zip(fleet.state, ("teacher", "student"), strict=True):
+                for name, tensor in fleet.kept().items():
                     tensor.copy_(found.get_tensor(name))
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise InputError(f"the checkpoint {self.folder} cannot be read ({error}); delete that folder.") from error

@@ -7,15 +7,18 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osamd import arbiter
+from osamd.budget import budget, open_book
 from osamd.errors import InputError, lookup
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.methods import METHODS, Settings
+from osamd.methods import KNOWN, METHODS, PRESET, Settings
 from osamd.numerics import Array
 from osamd.reproduce.columns import COLUMNS, Column, described
 from osamd.streams import RealStream
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from osamd.fleet.fleet import Samples
+    from osamd.fleet.fleet import Fleet, Playing, Samples
+    from osamd.fleet.preset import PresetFleet
 
 CURVE_POINTS = 1000
 """Of the accumulated loss, for the figure."""
@@ -60,6 +64,8 @@ class Outcome(NamedTuple):
     rounds_per_second: float
     peak_memory_mib: float
     """Of the GPU where one was used, else of the process."""
+    budget: float | None = None
+    """The preset's, where it played."""
 
 
 class Told(NamedTuple):
@@ -105,8 +111,6 @@ def pretrain(
     column: Column, stream: RealStream, seeds: Sequence[int], device: torch.device, told: Told
 ) -> list[nn.Module]:
     """The network trained on the source, one for every seed."""
-    import torch
-
     from osamd.reproduce.networks import pretrained
 
     training = column.training()
@@ -118,14 +122,18 @@ def pretrain(
         epochs += 1
         told.done(epochs)
 
-    def source(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-        x, y = stream.source(seed=seed)
-        return torch.from_numpy(x).float().unflatten(1, stream.shape), torch.from_numpy(y)
-
     return [
-        pretrained(column.network, training, lambda s=seed: source(s), seed, device, stream.facts, epoch)  # type: ignore[misc]
+        pretrained(column.network, training, partial(source_of, stream, seed), seed, device, stream.facts, epoch)
         for seed in seeds
     ]
+
+
+def source_of(stream: RealStream, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The labelled source samples of a seed, in the shape the network takes."""
+    import torch
+
+    x, y = stream.source(seed=seed)
+    return torch.from_numpy(x).float().unflatten(1, stream.shape), torch.from_numpy(y)
 
 
 class Phase(NamedTuple):
@@ -147,13 +155,15 @@ def experiment(
     device: str | None = None,
     data_dir: str | Path | None = None,
     rounds: int | None = None,
+    budget: float | None = None,
     checkpoint: Path | None = None,
     told: Told | None = None,
 ) -> Outcome:
     """Run a column: every method on seeds 0, ..., seeds - 1, each phase one fleet.
 
     The methods that ask uniformly need OSAMD's label rate on the same seed. PAA's teacher asks for exactly the same
-    labels as OSAMD's, so PAA plays first, and everything else together after it.
+    labels as OSAMD's, so PAA plays first, and the paper's others together after it. `budget` is the preset's, 5 %
+    where it is None; it plays last, and begins with a memory of source samples.
     """
     import torch
 
@@ -170,25 +180,29 @@ def experiment(
     told.start(f"{column.title}: preparing the stream", 1)
     samples = load_samples(stream, numbers, rounds)
     told.done(1)
-    uniform = any(METHODS[m].query == "uniform" for m in methods)
+    paper = [m for m in methods if m != PRESET.name]
+    uniform = any(METHODS[m].query == "uniform" for m in paper)
     rates: dict[int, float] = {}
     runs: dict[tuple[str, int], Run] = {}
     stopped: list[str] = []
     seconds, played, engine = 0.0, 0, ""
-    phases = [["paa"], [m for m in methods if m != "paa"]] if uniform else [list(methods)]
+    phases = [["paa"], [m for m in paper if m != "paa"]] if uniform else [paper]
+    phases = [phase for phase in (*phases, [PRESET.name] if PRESET.name in methods else []) if phase]
     for number, phase in enumerate(phases):
         wanted = [(m, s) for m in phase for s in numbers]
-        tasks = [(m, s) for m, s in wanted if METHODS[m].query != "uniform" or s in rates]
+        tasks = [(m, s) for m, s in wanted if KNOWN[m].query != "uniform" or s in rates]
         stopped += [
             f"{METHODS[m].title}, seed {s}: not run, for PAA, which gives its label rate, stopped."
             for m, s in wanted
             if (m, s) not in tasks
         ]
-        about = [column.name, described(chosen), stream.facts, tasks, rates, rounds, on.type]
+        about = [column.name, described(chosen), stream.facts, tasks, rates, rounds, on.type, budget]
         folder = None if checkpoint is None else checkpoint / f"{name}-{number}"
-        done = _play(
-            column, stream, chosen, tasks, rates, modules, samples, on, told, folder, _identity(about, modules)
-        )
+        if phase == [PRESET.name]:
+            fleet: Playing = _preset_fleet(column, stream, numbers, modules, budget or arbiter.RATE, on)
+        else:
+            fleet = _fleet(column, stream, chosen, tasks, rates, modules, on)
+        done = _play(column, fleet, tasks, samples, told, folder, _identity(about, modules))
         runs |= done.runs
         stopped += done.stopped
         seconds, played, engine = seconds + done.seconds, played + done.rounds, done.engine
@@ -196,37 +210,70 @@ def experiment(
     machine = torch.cuda.get_device_name(on) if on.type == "cuda" else "CPU"
     speed = played / len(phases) / max(seconds, 1e-9)
     kept = {m: [runs.get((m, s)) for s in numbers] for m in methods}
-    return Outcome(column, which, rounds, stream.facts, kept, stopped, machine, engine, speed, peak_memory_mib(on))
+    facts = machine, engine, speed, peak_memory_mib(on), budget or arbiter.RATE if PRESET.name in methods else None
+    return Outcome(column, which, rounds, stream.facts, kept, stopped, *facts)
 
 
-def _play(
+def _rows(stream: RealStream, seed: int) -> tuple[int, int]:
+    """A member's rows of samples and of uniforms."""
+    return seed if stream.drawn_by_seed else 0, seed
+
+
+def _fleet(
     column: Column,
     stream: RealStream,
     chosen: Settings,
     tasks: Sequence[tuple[str, int]],
     rates: Mapping[int, float],
     modules: Sequence[nn.Module],
-    samples: Samples,
     device: torch.device,
+) -> Fleet:
+    """A member for every (method, seed) of `tasks`."""
+    from osamd.fleet.fleet import Fleet, Member
+
+    members = [Member(modules[s], m, settings_of(chosen, m, rates.get(s)), *_rows(stream, s)) for m, s in tasks]
+    return Fleet(members, stream.shape, device=device, probabilities=column.probabilities)
+
+
+def _preset_fleet(
+    column: Column,
+    stream: RealStream,
+    seeds: Sequence[int],
+    modules: Sequence[nn.Module],
+    rate: float,
+    device: torch.device,
+) -> PresetFleet:
+    """The preset for every seed, with a memory of its source."""
+    from osamd.fleet.preset import PresetFleet, PresetMember, remembered
+
+    members = []
+    for seed in seeds:
+        x, y = source_of(stream, seed)
+        drawn = remembered(len(y), seed)
+        members.append(PresetMember(modules[seed], *_rows(stream, seed), (x[drawn], y[drawn])))
+    _, floor = arbiter.limits(rate, None, None)
+    books = np.stack([open_book(budget(rate, floor=floor), 1.0, PRESET.query) for _ in seeds])
+    return PresetFleet(members, stream.shape, books, device=device, probabilities=column.probabilities)
+
+
+def _play(
+    column: Column,
+    fleet: Playing,
+    tasks: Sequence[tuple[str, int]],
+    samples: Samples,
     told: Told,
     checkpoint: Path | None,
     identity: str,
 ) -> Phase:
-    """One fleet: a member for every (method, seed) of `tasks`."""
-    from osamd.fleet.fleet import Fleet, Member
+    """One fleet, with a member for every (method, seed) of `tasks`."""
     from osamd.fleet.play import play
 
-    members = [
-        Member(modules[s], m, settings_of(chosen, m, rates.get(s)), s if stream.drawn_by_seed else 0, s)
-        for m, s in tasks
-    ]
-    fleet = Fleet(members, stream.shape, device=device, probabilities=column.probabilities)
     rounds = samples.y.shape[1]
-    told.start(f"{column.title}: {len(members)} models", rounds)
+    told.start(f"{column.title}: {len(fleet)} models", rounds)
     played = play(fleet, samples, checkpoint=checkpoint, identity=identity, progress=told.done)
     ended = {stop.member: stop.round for stop in played.stopped}
     stopped = [
-        f"{METHODS[m].title}, seed {s}: its scores were not finite in round {ended[i]}."
+        f"{KNOWN[m].title}, seed {s}: its scores were not finite in round {ended[i]}."
         for i, (m, s) in enumerate(tasks)
         if i in ended
     ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.methods import METHODS
+from osamd.methods import KNOWN, PRESET
 from osamd.reproduce import results
 from osamd.reproduce.columns import described
 from osamd.reproduce.deep import Outcome, curve_rounds, differences
@@ -35,6 +35,8 @@ def report(outcome: Outcome) -> Report:
         name, outcome.rounds, seeds, described(column.settings[outcome.settings]), methods, paper, "loss"
     )
     content["settings"]["name"] = outcome.settings
+    if outcome.budget is not None:
+        content["settings"]["preset_budget"] = outcome.budget
     content["stream_facts"] = dict(outcome.facts)
     content["whole_stream"] = whole = outcome.rounds == outcome.facts["stream_rows"]
     content["osamd_minus"] = {m: mean._asdict() for m, mean in apart.items()}
@@ -51,7 +53,13 @@ def report(outcome: Outcome) -> Report:
         f"{title}, {in_seeds(seeds, ', mean ± half-width of the 90 % interval')}",
         (*results.COLUMNS, "loss"),
         results.table_rows(methods, paper, "loss"),
-        [*_facts(outcome), *(results.verdict(methods, paper) if whole else []), *_apart(apart), *outcome.stopped],
+        [
+            *_facts(outcome),
+            *(results.verdict(methods, paper) if whole else []),
+            *_apart(apart),
+            *_preset(outcome),
+            *outcome.stopped,
+        ],
     )
     curves = {m: np.stack([run.loss for run in some]) for m, some in finished.items()}
     figure = plots.accumulated_figure(
@@ -78,8 +86,15 @@ def _facts(outcome: Outcome) -> list[str]:
 def _apart(apart: dict[str, Mean]) -> list[str]:
     if not apart:
         return []
-    words = [f"{METHODS[m].title} {_signed(mean)}" for m, mean in apart.items()]
+    words = [f"{KNOWN[m].title} {_signed(mean)}" for m, mean in apart.items()]
     return ["OSAMD's accuracy minus another's, in points, seed by seed: " + "; ".join(words) + "."]
+
+
+def _preset(outcome: Outcome) -> list[str]:
+    if outcome.budget is None:
+        return []
+    rate = f"{100 * outcome.budget:g} % of the labels"
+    return [f"{PRESET.title} is not the paper's: from the same networks, with a budget of {rate}."]
 
 
 def _signed(mean: Mean) -> str:

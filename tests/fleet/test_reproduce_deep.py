@@ -57,6 +57,20 @@ def test_a_prefix_of_a_column_runs_by_the_command(name, rounds, quick, tmp_path,
 
 
 @needs_data
+@pytest.mark.parametrize(("name", "rounds"), [("rotating-mnist", 40), ("portraits", 40), ("cover-type", 400)])
+def test_the_preset_plays_a_column_within_its_budget(name, rounds, quick, tmp_path, capsys):
+    arguments = ["reproduce", name, "--seeds", "2", "--rounds", str(rounds), "--data-dir", str(DATA), "--device", "cpu"]
+    assert main([*arguments, "--methods", "osamd,osamd-preset", "--budget", "10%", "--out", str(tmp_path)]) == 0
+    assert "with a budget of 10 % of the labels" in capsys.readouterr().out
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert set(results["methods"]) == {"osamd", "osamd-preset"}
+    assert results["settings"]["preset_budget"] == 0.1
+    assert 0.0 < results["methods"]["osamd-preset"]["labels"]["mean"] <= 0.1
+    assert results["methods"]["osamd-preset"]["accuracy"]["mean"] > 0.5
+    assert set(results["osamd_minus"]) == {"osamd-preset"}
+
+
+@needs_data
 def test_the_fleet_of_a_column_is_the_runs_one_by_one(quick):
     whole = deep.experiment("cover-type", list(METHODS), 2, rounds=400, device="cpu", data_dir=DATA)
     for method in ("osamd", "omd-all"):

@@ -1,0 +1,356 @@
+"""The preset for networks: its round beside a plain one, fleets beside single pairs, ask and tell beside fleets."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from fleet_cases import convolutional, dense, samples
+from test_deep import MODULES, same
+from torch import nn
+
+from osamd import arbiter, budget
+from osamd.deep import OSAMD
+from osamd.errors import InputError
+from osamd.fleet import preset
+from osamd.fleet.engines import by_halves
+from osamd.fleet.fleet import net_of
+from osamd.fleet.net import ModuleNet
+from osamd.fleet.play import play
+from osamd.fleet.preset import PresetFleet, PresetMember
+from osamd.streams.base import query_generator
+
+SHAPES = {dense: (5,), convolutional: (1, 9, 9)}
+RATE = 0.3
+
+
+def books(number, rate=RATE):
+    limits = budget.budget(rate, floor=arbiter.FLOOR * rate)
+    return np.stack([budget.open_book(limits, 1.0, "margin") for _ in range(number)])
+
+
+def fleet_of(make, seeds, softmax=False, net=None, memory=None):
+    pairs = [PresetMember(make(seed, softmax=softmax), 0, seed, memory) for seed in seeds]
+    return PresetFleet(pairs, SHAPES[make], books(len(pairs)), net=net, probabilities=softmax, dtype=torch.float64)
+
+
+class Plain:
+    """The round as its docstring states it: two modules, lists, and torch's own gradient, one sample at a time."""
+
+    def __init__(self, module, softmax, memory):
+        self.modules = [module(), module()]  # student, teacher
+        self.squares = [[torch.zeros_like(p) for p in m.parameters()] for m in self.modules]
+        self.losses = np.zeros(2)
+        parameters = torch.cat([p.detach().flatten() for p in self.modules[0].parameters()])
+        self.size = float(parameters.square().mean().sqrt())
+        self.softmax, self.book, self.steps = softmax, books(1)[0], 0
+        self.memory = [] if memory is None else list(zip(*memory, strict=True))
+        self.written = len(self.memory)
+        self.recent = []
+
+    def shares(self, module, x):
+        out = module(x[None])[0]
+        return out if self.softmax else torch.softmax(out, 0)
+
+    def play(self, x, y, u):
+        opinions = [self.shares(m, x).detach().numpy() for m in self.modules]
+        trust = np.exp(-self.losses - [0, 2])
+        mixture = (trust[:, None] * opinions).sum(0) / trust.sum()
+        label = int(mixture.argmax())
+        second, first = np.sort(mixture)[-2:]
+        sigma, floor, _ = budget.terms(self.book)
+        confidence = (first - second) ** 8
+        probability = max(floor, sigma / (sigma + confidence)) if sigma else floor
+        query = bool(u < probability)
+        budget.enter(self.book, confidence, probability, query)
+        target = y if query else label
+        if query:
+            self.losses = 0.95 * self.losses - np.log(0.05 + 0.95 * np.array([p[y] for p in opinions]))
+            if len(self.memory) < preset.MEMORY:
+                self.memory.append((x, y))
+            else:
+                self.memory[self.written % preset.MEMORY] = (x, y)
+            self.written += 1
+        if len(self.recent) < preset.RECENT:
+            self.recent.append((x, target))
+        else:
+            self.recent[self.steps % preset.RECENT] = (x, target)
+        self.steps += 1
+        for which, module in enumerate(self.modules):
+            loss = -torch.log(self.shares(module, x)[target]) if query else torch.zeros(())
+            replayed = self.by_student() if which == 0 else self.by_teacher()
+            for (a, b), weight in replayed:
+                loss = loss - weight * torch.log(self.shares(module, a)[b])
+            if loss.requires_grad:
+                self.step(which, module, loss)
+        return label, query
+
+    def by_student(self):
+        for j in range(16) if self.memory else ():
+            yield self.memory[self.turn(16, j, len(self.memory))], 1 / 16
+        for j in range(8):
+            yield self.recent[self.turn(8, j, len(self.recent))], 0.5 / 8
+
+    def by_teacher(self):
+        newest = min(len(self.memory), preset.NEWEST)
+        for j in range(24) if self.memory else ():
+            yield self.memory[(self.written - 1 - self.turn(24, j, newest)) % preset.MEMORY], 1 / 24
+
+    def turn(self, width, j, held):
+        return int(((self.steps * width + j) * (math.sqrt(5) - 1) / 2) % 1.0 * held)
+
+    def step(self, which, module, loss):
+        for p, v, g in zip(
+            module.parameters(), self.squares[which], torch.autograd.grad(loss, module.parameters()), strict=True
+        ):
+            v.mul_(0.999).add_(0.001 * g * g)
+            with torch.no_grad():
+                p -= (0.005, 0.025)[which] * self.size * g / ((v / (1 - 0.999**self.steps)).sqrt() + 1e-8)
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+@pytest.mark.parametrize("make", [dense, convolutional])
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, monkeypatch):
+    monkeypatch.setattr(preset, "MEMORY", 7)  # so that both rings come round
+    monkeypatch.setattr(preset, "RECENT", 11)
+    monkeypatch.setattr(preset, "NEWEST", 3)
+    preset.compiled.cache_clear()
+    rounds, shape = 60, SHAPES[make]
+    seen = samples(shape, rounds)
+    memory = (torch.randn(5, *shape, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1])) if begun else None
+    fleet = fleet_of(make, [0], softmax, memory=memory)
+    record = fleet.record(rounds)
+    monkeypatch.setattr("osamd.fleet.engines.compiled", lambda: preset.decide)  # compiled code keeps its constants
+    by_halves(fleet, seen, record)[1](0, rounds)
+    ledger = fleet.ledger(0, record, seen.y)
+    plain = Plain(lambda: make(0, softmax=softmax).double(), softmax, memory)
+    for t in range(rounds):
+        said = plain.play(seen.x[0, t], int(seen.y[0, t]), float(seen.u[0, t]))
+        assert said == (ledger.decision[t], ledger.asked[t])
+    for which, module in enumerate(plain.modules):
+        ours = fleet.tensors(0, teacher=which == 1)
+        for name, parameter in module.named_parameters():
+            torch.testing.assert_close(ours[name], parameter.detach(), rtol=0, atol=1e-9)
+    assert np.allclose(fleet.losses[0], plain.losses, rtol=0, atol=1e-10)
+
+
+def test_the_compiled_half_is_the_plain_one_bit_for_bit():
+    generator = np.random.default_rng(0)
+    states = [[np.zeros((3, 2)), np.zeros((3, 2)), books(3), np.zeros((3, 54), np.int64)] for _ in range(2)]
+    for _ in range(400):
+        shares = generator.dirichlet(np.ones(4), 6)
+        u, y = generator.random(3), generator.integers(0, 4, 3)
+        records = np.zeros((2, 3, 6))
+        for function, state, record in zip((preset.decide, preset.compiled()), states, records, strict=True):
+            function(shares, u, y, *state, record)
+        assert np.array_equal(records[0], records[1])
+        for plain, fast in zip(*states, strict=True):
+            assert np.array_equal(plain, fast)
+    assert states[0][1][0, 0] > 50, "labels were asked for"
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_scores_of_many_samples_are_those_of_each(make, softmax):
+    modules = [make(seed, softmax=softmax).double() for seed in range(3)]
+    x = torch.randn(3, 4, *SHAPES[make], dtype=torch.float64)
+    for net in (net_of(modules[0], x[0, :1], softmax), ModuleNet(modules[0], softmax)):
+        rows = torch.stack([net.row(module, torch.float64) for module in modules])
+        many = net.many(rows, x)
+        for j in range(4):
+            torch.testing.assert_close(many[:, j], net.forward(rows, x[:, j])[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_any_module_plays_as_the_fast_paths_do_and_a_fleet_as_its_pairs(make):
+    seen = samples(SHAPES[make], 50, seeds=3)
+    together = fleet_of(make, [0, 1, 2])
+    record = play(together, seen).record
+    slow = fleet_of(make, [0, 1, 2], net=ModuleNet(make(0)))
+    torch.testing.assert_close(play(slow, seen).record, record, rtol=0, atol=1e-10)
+    for seed in range(3):
+        alone = fleet_of(make, [seed])
+        torch.testing.assert_close(play(alone, seen).record[:, 0], record[:, seed], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_ask_and_tell_are_a_fleet_of_one(make):
+    rounds, shape = 40, SHAPES[make]
+    seen = samples(shape, rounds)
+    seen = seen._replace(u=torch.from_numpy(query_generator(7).random(rounds))[None])
+    fleet = fleet_of(make, [0])
+    ledger = fleet.ledger(0, play(fleet, seen).record, seen.y)
+    learner = OSAMD(make(0).double(), budget=RATE, seed=7)
+    for t in range(rounds):
+        decision = learner.ask(seen.x[0, t])
+        assert (decision.label, decision.query) == (ledger.decision[t], ledger.asked[t])
+        assert decision.probability == ledger.probability[t]
+        assert decision.probabilities[decision.label] == max(decision.probabilities.values())
+        learner.tell(decision, int(seen.y[0, t]) if decision.query else None)
+    assert learner.asked > 5
+    assert same(fleet.tensors(0), learner.state_dict())
+    assert same(fleet.tensors(0, teacher=True), learner.teacher_state_dict())
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_modules_of_many_kinds_adapt_and_give_their_parameters_back(kind):
+    torch.manual_seed(0)
+    make, x = MODULES[kind]
+    module = make().eval()
+    learner = OSAMD(module, budget=0.5)
+    for _ in range(4):
+        learner.tell(learner.ask(x), 1)
+    after = learner.state_dict()
+    assert {n: t.dtype for n, t in after.items()} == {n: t.dtype for n, t in module.state_dict().items()}
+    learns = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    changed = {name for name in after if not torch.equal(after[name], module.state_dict()[name])}
+    assert changed <= learns | {"2.weight", "2.bias"}
+    assert changed
+    module.load_state_dict(after)
+
+
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_a_saved_learner_goes_on_bit_for_bit(make, tmp_path):
+    shape = SHAPES[make]
+    x = torch.randn(60, *shape, generator=torch.Generator().manual_seed(2))
+    learner = OSAMD(make(), budget=0.3, seed=3, source=(x[:9], [0, 1, 2] * 3))
+    learner.copy().save(tmp_path / "before a round")
+    learner = OSAMD.load(tmp_path / "before a round", make())
+    for row in x[:30]:
+        decision = learner.ask(row)
+        if not decision.query:
+            learner.tell(decision, None)
+    learner.save(tmp_path / "learner")
+    again = OSAMD.load(tmp_path / "learner", make())
+    for one in (learner, again):
+        for row in x[30:]:
+            decision = one.ask(row)
+            one.tell(decision, 1 if decision.query else None)
+        for late in one.pending:
+            one.tell(late.id, 2)
+    ours, theirs = learner._saved(), again._saved()
+    assert ours.content == theirs.content
+    assert all(np.array_equal(ours.arrays[name], theirs.arrays[name]) for name in ours.arrays)
+    assert same(learner.state_dict(), again.state_dict())
+
+
+def test_an_interrupted_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr("osamd.fleet.play.SECONDS_A_CHECKPOINT", -1.0)
+    seen = samples((5,), 80, seeds=2)
+    whole = play(fleet_of(dense, [0, 1]), seen)
+
+    class Enough(BaseException):
+        pass
+
+    def stop(done):
+        if done > 20:
+            raise Enough
+
+    with pytest.raises(Enough):
+        play(fleet_of(dense, [0, 1]), seen, checkpoint=tmp_path, identity="a", progress=stop)
+    told = []
+    rest = play(fleet_of(dense, [0, 1]), seen, checkpoint=tmp_path, identity="a", progress=told.append)
+    assert 0 < told[0] < 80
+    assert torch.equal(rest.record, whole.record)
+
+
+def test_the_memory_begins_with_the_source_and_gives_it_up_oldest_first():
+    x, y = torch.randn(preset.MEMORY + 50, 5), torch.arange(preset.MEMORY + 50) % 3
+    learner = OSAMD(dense(), budget=1.0, classes=["a", "b", "c"], source=(x, ["abc"[i] for i in y]))
+    fleet = learner._core.fleet
+    first = fleet.state.samples[0, :4].clone()
+    assert fleet.counts[0, 0] == preset.MEMORY
+    assert {tuple(row) for row in first.tolist()} <= {tuple(row) for row in x.tolist()}
+    labels = dict(zip(map(tuple, x.tolist()), y.tolist(), strict=True))
+    assert fleet.state.labels[0, :4].tolist() == [labels[tuple(row)] for row in first.tolist()]
+    for _ in range(2):
+        decision = learner.ask(torch.ones(5))
+        learner.tell(decision, "c")
+    assert torch.equal(fleet.state.samples[0, :2], torch.ones(2, 5))
+    assert torch.equal(fleet.state.samples[0, 2:4], first[2:])
+    assert fleet.state.labels[0, :2].tolist() == [2, 2]
+
+
+def test_it_keeps_its_budget_and_spends_it():
+    learner = OSAMD(dense(), budget=0.1)
+    generator = torch.Generator().manual_seed(0)
+    for row in torch.randn(600, 5, generator=generator):
+        decision = learner.ask(row)
+        learner.tell(decision, 1 if decision.query else None)
+        assert learner.asked <= 0.1 * learner.rounds
+    assert learner.asked >= 50
+    assert learner.accuracy().labels == learner.asked
+    assert OSAMD(dense()).limits.rate == arbiter.RATE
+
+
+def test_it_follows_a_world_that_turns():
+    generator = torch.Generator().manual_seed(0)
+    rounds = 1500
+    y = torch.randint(0, 2, (rounds,), generator=generator)
+    x = torch.randn(rounds, 2, generator=generator) * 0.5
+    angle = torch.linspace(0, torch.pi, rounds)
+    x += (2.0 * y[:, None] - 1.0) * torch.stack([angle.cos(), angle.sin()], 1) * 1.5
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
+    optimiser = torch.optim.Adam(module.parameters(), 0.01)
+    for _ in range(100):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(module(x[:60]), y[:60]).backward()
+        optimiser.step()
+    still = float((module(x).argmax(1) == y).float().mean())
+    learner = OSAMD(module, budget=0.05, source=(x[:60], y[:60]))
+    right = 0
+    for row, label in zip(x, y.tolist(), strict=True):
+        decision = learner.ask(row)
+        right += decision.label == label
+        learner.tell(decision, label if decision.query else None)
+    assert learner.asked <= 0.05 * rounds
+    assert right / rounds > 0.95 > still + 0.3
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "osamd-preset", "eta": 0.1}, "leave it out"),
+        ({"method": "osamd-preset", "sigma": 0.1}, "leave it out"),
+        ({"method": "osamd"}, "eta"),
+        ({"eta": 0.1}, "sigma"),
+        ({"eta": 0.1, "sigma": 0.1, "source": (torch.ones(2, 5), [0, 1])}, "no memory"),
+        ({"source": (torch.ones(2, 5), [0])}, "2 samples and 1 labels"),
+        ({"source": (torch.ones(0, 5), [])}, "a label for each"),
+        ({"source": (torch.ones(2, 5), [0, 7])}, "no such class"),
+        ({"source": (torch.ones(2, 4), [0, 1])}, "does not take"),
+        ({"method": "osamd-pre-set"}, "osamd-preset"),
+        ({"budget": 5}, "rate"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(change, words):
+    with pytest.raises(InputError, match=words):
+        OSAMD(dense(), **change)
+
+
+def test_scores_that_are_not_finite_stop_a_member_and_are_refused_by_ask():
+    modules = [dense(0).double(), dense(1).double()]
+    with torch.no_grad():
+        modules[1][0].weight.fill_(float("nan"))
+    pairs = [PresetMember(module) for module in modules]
+    fleet = PresetFleet(pairs, (5,), books(2), net=ModuleNet(dense(0).double()), dtype=torch.float64)
+    assert [stop.member for stop in play(fleet, samples((5,), 10)).stopped] == [1]
+    with torch.no_grad():
+        modules[0][0].weight.mul_(1e4)
+    learner = OSAMD(modules[0], budget=0.5)
+    learner.ask(torch.ones(5))
+    with pytest.raises(InputError, match="not finite"):
+        learner.ask(np.full(5, 1e308))
+    assert learner.rounds == 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_on_a_gpu_the_rounds_are_the_same(make):
+    seen = samples(SHAPES[make], 60, seeds=3)
+    record = play(fleet_of(make, [0, 1, 2]), seen).record
+    pairs = [PresetMember(make(seed), 0, seed) for seed in range(3)]
+    there = PresetFleet(pairs, SHAPES[make], books(3), device="cuda", dtype=torch.float64)
+    torch.testing.assert_close(play(there, seen).record, record, rtol=0, atol=1e-8)
