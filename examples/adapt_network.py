@@ -33,7 +33,7 @@ for sample, label in zip(x, y.tolist(), strict=True):
     asked += decision.query
     learner.tell(decision, label if decision.query else None)
 
-module.load_state_dict(learner.state_dict())  # the adapted network, to save or to serve
+module.load_state_dict(learner.state_dict())  # the adapted network
 print(
     f"left alone: {left_alone:.1%} right; adapted: {right / len(y):.1%} right with {asked / len(y):.1%} of the labels"
 )

@@ -25,13 +25,10 @@ RATE = 0.05
 """The budget where none is given."""
 
 
-def limits(budget: float | None, max_labels: int | None, floor: float | None) -> tuple[float | None, float | None]:
-    """The preset's budget and floor, where they are not given."""
-    if budget is None and max_labels is None:
-        budget = RATE
-    if floor is None and budget is not None:
-        floor = FLOOR * require_rate("OSAMD", "budget", budget)
-    return budget, floor
+def limits(budget: float | None, floor: float | None) -> tuple[float, float]:
+    """The preset's budget and floor, where they are not given. It has a rate always, to steer by."""
+    rate = RATE if budget is None else require_rate("OSAMD", "budget", budget)
+    return rate, FLOOR * rate if floor is None else floor
 
 
 def mix(losses: Any, shares: Any, handicap: float, mixture: Any) -> tuple[int, float]:

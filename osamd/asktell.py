@@ -29,7 +29,7 @@ from osamd import honest, store
 from osamd.decisions import Core, Decision, plain
 from osamd.errors import InputError, lookup, nearest, reject, require_whole
 from osamd.health import Health, health
-from osamd.methods import KNOWN, PRESET, Settings
+from osamd.methods import KNOWN, OF_THE_PAPER, PRESET, Settings
 from osamd.scores import UNLABELLED
 from osamd.streams.base import query_generator
 
@@ -231,6 +231,8 @@ class AskTell(ABC):
         for name, value in changes.items():
             if name not in _CHANGEABLE:
                 raise reject("remade", name, value, f"this cannot be changed. {nearest(name, _CHANGEABLE)}")
+            if self._method is PRESET and name in OF_THE_PAPER and value is not None:
+                raise reject("remade", name, value, "this is osamd-preset, which has none; leave it out.")
             for part in (content["settings"], content):
                 if name in part and name != "budget":
                     part[name] = value
@@ -278,10 +280,11 @@ class AskTell(ABC):
         """The learner that `_saved` described."""
 
     @staticmethod
-    def _given(content: Mapping[str, Any]) -> dict[str, Any]:
-        """What learners of both kinds were made with."""
+    def _given(content: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+        """What a learner was made with; `own` is what learners of its kind have beside those of the other."""
         settings, limits = store.settings_from_json(content["settings"]), budgets.Budget(**content["budget"])
-        return {
+        given = {
+            **own,
             "method": content["method"],
             "sigma": settings.sigma,
             "teacher": settings.teacher,
@@ -294,6 +297,8 @@ class AskTell(ABC):
             "expire_after": content["expire_after"],
             "window": content["window"],
         }
+        preset = content["method"] == PRESET.name
+        return {name: value for name, value in given.items() if not (preset and name in OF_THE_PAPER)}
 
     def _resume(self, saved: store.Saved) -> None:
         """Take up rounds, generator and pending queries; the model has been made alike."""

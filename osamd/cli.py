@@ -335,9 +335,10 @@ def labels(
     """How many labels are needed? Accuracy against labels, ours beside scikit-activeml and River.
 
     Every method plays the same stream at every budget, from a model fitted to the same labelled source: the preset,
-    the paper's methods, and three strategies of scikit-activeml and one of River where these are installed. Full
-    supervision is OMD (all), told every label. The answer is a sentence: which share of the labels reaches that minus
-    one point. One that does not keep the budget stands at the labels it took.
+    the paper's methods, and three strategies of scikit-activeml and one of River where these are installed; on a
+    table scikit-activeml's also with a model that is refitted to all labels so far at every label. Full supervision
+    is OMD (all), told every label. The answer is a sentence: which share of the labels reaches that minus one point.
+    One that does not keep the budget stands at the labels it took.
 
     Streams by name: rotating-gaussian, rotating-balls (separable), gaussian-flip (the labels swap half-way),
     gaussian-recurring (the features change sign, and back), gaussian-priors (one class at nine in ten from half-way

@@ -90,12 +90,12 @@ class Decision:
 
     @property
     def pseudolabel(self) -> Any:
-        """The teacher's opinion."""
+        """The teacher's opinion, or in the preset the mixture's."""
         return self._learner._classes[self._seen[2]]
 
     @property
     def margin(self) -> float:
-        """The teacher's confidence: |H|, or best minus second-best score."""
+        """The teacher's confidence: |H|, or best minus second-best score; in the preset the mixture's."""
         return float(self._seen[3])
 
     @property

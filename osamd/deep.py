@@ -13,9 +13,11 @@ every learner (`osamd.asktell`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Self
+
+import numpy as np
 
 try:
     import torch
@@ -27,14 +29,14 @@ from osamd import arbiter, store
 from osamd import budget as budgets
 from osamd.asktell import AskTell
 from osamd.decisions import known_classes
-from osamd.errors import InputError, lookup, reject, require_kind, require_positive
-from osamd.fleet.core import NetworkCore, PresetNetworkCore, quietly
+from osamd.errors import InputError, lookup, require_kind, require_positive
+from osamd.fleet.core import NetworkCore, NetworkSamples, PresetNetworkCore, quietly
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net
 from osamd.fleet.preset import STEPS, PresetFleet, PresetMember, remembered
 from osamd.losses import loss as named_loss
-from osamd.methods import KNOWN, OF_THE_PAPER, PRESET, InnerLoops, Settings, TeacherStep, meant
+from osamd.methods import KNOWN, PRESET, InnerLoops, Settings, TeacherStep, meant, refuse_of_the_paper
 
 
 class OSAMD(AskTell):
@@ -107,13 +109,8 @@ class OSAMD(AskTell):
         method = meant(method, of_the_paper)
         lookup("OSAMD", "method", method, KNOWN)
         if method == PRESET.name:
-            given = [name for name, value in of_the_paper.items() if value is not None]
-            if given:
-                raise InputError(
-                    f"`OSAMD(method='osamd-preset', {given[0]}=...)`: the preset sets its steps by itself; leave it"
-                    " out, or name a method of the paper, as method='osamd'."
-                )
-            budget, floor = arbiter.limits(budget, max_labels, floor)
+            refuse_of_the_paper(of_the_paper)
+            budget, floor = arbiter.limits(budget, floor)
             settings = Settings(eta=STEPS[0], sigma=1.0, loss=named_loss("softmax"))
         else:
             settings = self._of_the_paper(of_the_paper)
@@ -133,16 +130,16 @@ class OSAMD(AskTell):
         self._modes: dict[str, Any] = {"dropout": dropout, "batch_norm": batch_norm}
         self._embeds = False
         if source is not None:
-            self._remember(*source, seed)
+            self._remember(source, seed)
 
     @staticmethod
     def _of_the_paper(given: dict[str, Any]) -> Settings:
         """The settings of a method of the paper."""
-        for name, role in (("eta", "the student's step size"), ("sigma", "the query's")):
+        for name, role in (("eta", "the student's step size"), ("sigma", "the query's eagerness")):
             if given[name] is None:
                 raise InputError(
-                    f"`OSAMD({name}=None)`: a method of the paper needs {role}; give it, or leave out the method and"
-                    " its other settings for the preset, which needs none."
+                    f"`OSAMD`: a method of the paper needs {name}, {role}; give {name}=..., or leave out the method and"
+                    " all of its settings for the preset, which needs none."
                 )
         eta = require_positive("OSAMD", "eta", given["eta"])
         return Settings(
@@ -179,18 +176,22 @@ class OSAMD(AskTell):
         super().tell(decision, int(y) if whole else y)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The student, which decides (PAA's teacher; in the preset with its teacher), as the module's `state_dict`."""
-        return self._tensors(teacher=self._method.teacher_decides)
+        """What decides, as the `state_dict` of the module: the student, or PAA's teacher.
+
+        In the preset the mixture of both decides (`predict` serves it); this is the one that its arbiter believes more.
+        """
+        believed = isinstance(self._core, PresetNetworkCore) and self._core.believes_teacher
+        return self._tensors(teacher=self._method.teacher_decides or believed)
 
     def teacher_state_dict(self) -> dict[str, Tensor]:
-        """The teacher, which gives the pseudolabels."""
+        """The teacher; by the paper's methods it gives the pseudolabels."""
         return self._tensors(teacher=True)
 
     def _tensors(self, teacher: bool) -> dict[str, Tensor]:
         """The module's tensors as they came, in their types, with those that a row holds in place of the old."""
         whole = {name: tensor.clone() for name, tensor in self._start.items()}
-        moved = self._core.fleet.tensors(0, teacher=teacher) if isinstance(self._core, NetworkCore) else {}
-        return whole | {name: moved[name].to(whole[name]) for name in whole if name in moved}
+        moved = self._core.fleet.tensors(0, teacher=teacher) if isinstance(self._core, NetworkSamples) else {}
+        return whole | {name: moved[name].to(whole[name], copy=True) for name in whole if name in moved}
 
     def _meet(self, x: Any) -> Tensor:
         row = self._row(x)
@@ -228,6 +229,8 @@ class OSAMD(AskTell):
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(f"`OSAMD(module=...)`: no gradient comes back through the module ({why}).") from error
         self._check_outputs(scores[0])
+        if isinstance(net, ModuleNet) and isinstance(fleet, PresetFleet) and not _takes_batches(net, start, row):
+            net.one_by_one = True
         if not self._classes:
             self._name_classes(list(range(fleet.classes)))
         if len(self._classes) != fleet.classes:
@@ -239,25 +242,27 @@ class OSAMD(AskTell):
         else:
             self._bind(NetworkCore(fleet, self._book, self._meter, self._probabilities), self._later)
 
-    def _remember(self, X: Any, y: Any, seed: int) -> None:
+    def _remember(self, source: Any, seed: int) -> None:
         """Let the preset remember some of the labelled samples it was trained on."""
-        if len(X) != len(y) or len(y) == 0:
-            raise InputError(f"`OSAMD(source=(X, y))`: {len(X)} samples and {len(y)} labels; give a label for each.")
-        self._meet(X[0])
-        drawn = remembered(len(y), seed)
-        labels = [y[i].item() if isinstance(y[i], Tensor) else y[i] for i in drawn]
-        unknown = [label for label in labels if label not in self._index]
+        samples, labels = _pairs(source)
+        self._meet(samples[0])
+        drawn = remembered(len(labels), seed)
+        unknown = [labels[i] for i in drawn if not isinstance(labels[i], Hashable) or labels[i] not in self._index]
         if unknown:
             known = ", ".join(repr(name) for name in self._classes[:20])
-            raise reject("OSAMD", "source", unknown[0], f"no such class; the learner was made for {known}.")
-        samples = torch.cat([self._later(X[i]) for i in drawn])
-        self._core.fleet.remember(0, samples, torch.tensor([self._index[label] for label in labels]))
+            raise InputError(
+                f"`OSAMD(source=(X, y))`: y holds {unknown[0]!r:.60}, no such class; the learner was made for {known}."
+            )
+        rows = torch.cat([self._later(samples[i]) for i in drawn])
+        self._core.fleet.remember(0, rows, torch.tensor([self._index[labels[i]] for i in drawn]))
 
     def _later(self, x: Any) -> Tensor:
         """A sample after the first, which must be like it."""
         row, like = self._row(x), self._core.fleet.sample
         if tuple(row.shape[1:]) != like:
             raise InputError(f"`ask(x=...)`: x has shape {tuple(row.shape[1:])}; the samples before had {like}.")
+        if self._embeds and row.is_floating_point():
+            raise InputError("`ask(x=...)`: x holds fractions; the samples before were whole numbers.")
         return row
 
     def _described(self) -> dict[str, Any]:
@@ -268,6 +273,7 @@ class OSAMD(AskTell):
             "types": {name: str(tensor.dtype) for name, tensor in self._start.items()},
             "outputs": "probabilities" if self._probabilities else "logits",
             "modes": self._modes,
+            "learning": [n for n, p in self._as_given.named_parameters(remove_duplicate=False) if p.requires_grad],
         }
 
     def _like(self) -> tuple[Any, ...]:
@@ -297,17 +303,16 @@ class OSAMD(AskTell):
         except RuntimeError as error:
             why = " ".join(str(error).split())[:200]
             raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
+        for name, parameter in module.named_parameters(remove_duplicate=False):
+            parameter.requires_grad_(name in content["learning"])
         settings = store.settings_from_json(content["settings"])
-        given = cls._given(content) | {"eta": settings.eta, "loss": settings.loss.name, "l2": settings.loss.l2}
-        if content["method"] == PRESET.name:
-            given = {name: value for name, value in given.items() if name not in OF_THE_PAPER}
+        own = {"eta": settings.eta, "loss": settings.loss.name, "l2": settings.loss.l2, **content["modes"]}
         learner = cls(
             module,
             classes=content["classes"] or None,
             outputs=content["outputs"],
             device=device,
-            **content["modes"],
-            **given,
+            **cls._given(content, own),
         )
         if content["sample"] is not None:
             learner._embeds = content["whole_numbers"]
@@ -334,10 +339,13 @@ class OSAMD(AskTell):
     def _row(self, x: Any) -> Tensor:
         """A batch of the one sample, in memory of its own; whole numbers stay whole, for modules that embed them."""
         try:
-            given = torch.as_tensor(x, device=self._device)
-            whole = not given.is_floating_point() and (self._core is None or self._embeds)
-            kind = given.dtype if whole else self._dtype
-            row = given.detach().to(kind, copy=True)[None]
+            read_only = isinstance(x, np.ndarray) and not x.flags.writeable  # which torch warns of
+            given = torch.as_tensor(x.copy() if read_only else x, device=self._device)
+            if given.is_floating_point() or given.is_complex():
+                kind = self._dtype if given.is_floating_point() else given.dtype
+            else:
+                kind = torch.int64 if self._core is None or self._embeds else self._dtype
+            row = given.detach().to_dense().to(kind, copy=True)[None]
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(f"`ask(x=...)`: x must be numbers, an array or a tensor ({error}).") from error
         if row.is_complex() or row.ndim < 2:
@@ -345,6 +353,43 @@ class OSAMD(AskTell):
         if not bool(torch.isfinite(row).all()):
             raise InputError("`ask(x=...)`: x holds numbers that are not finite; fill or drop missing values first.")
         return row
+
+
+def _takes_batches(net: ModuleNet, start: Tensor, row: Tensor) -> bool:
+    """Whether the module gives each sample of a batch the scores that it gives it alone."""
+    batch = torch.cat([row, row.flip(-1)])[None]
+    try:
+        alone = torch.cat([net.many(start, batch[:, i : i + 1]) for i in range(2)], 1)
+        return bool(torch.allclose(net.many(start, batch), alone, rtol=1e-3, atol=1e-3))
+    except Exception:  # whatever a user's module raises
+        return False
+
+
+def _pairs(source: Any) -> tuple[list[Any], list[Any]]:
+    """Samples and labels as lists of the same length."""
+    rule = "give a pair (X, y): labelled samples, one after the other, and as many labels"
+    if not isinstance(source, tuple | list) or len(source) != 2:
+        raise InputError(f"`OSAMD(source=...)`: it is a {type(source).__name__}; {rule}.")
+    samples, labels = (_listed(part) for part in source)
+    if samples is None or labels is None:
+        raise InputError(f"`OSAMD(source=(X, y))`: {rule}, in arrays, tensors, lists or data frames.")
+    if len(samples) != len(labels) or not labels:
+        raise InputError(
+            f"`OSAMD(source=(X, y))`: {len(samples)} samples and {len(labels)} labels; give a label for each."
+        )
+    return samples, labels
+
+
+def _listed(part: Any) -> list[Any] | None:
+    """Its rows; labels that are numbers as Python has them. None where it has none."""
+    if hasattr(part, "to_numpy"):  # a data frame or a column of one, whose index is no place
+        part = part.to_numpy()
+    if isinstance(part, Tensor | np.ndarray) and part.ndim == 1:
+        return list(part.tolist())
+    try:
+        return [row.item() if isinstance(row, np.generic) else row for row in part]
+    except TypeError:
+        return None
 
 
 def _kind_of(module: nn.Module) -> tuple[torch.dtype, torch.device]:

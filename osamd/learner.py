@@ -35,7 +35,16 @@ from osamd.errors import (
 from osamd.geometry import Geometry, euclidean
 from osamd.losses import Loss
 from osamd.losses import loss as named_loss
-from osamd.methods import OF_THE_PAPER, PRESET, InnerLoops, Settings, TeacherStep, experiments_step, meant
+from osamd.methods import (
+    OF_THE_PAPER,
+    PRESET,
+    InnerLoops,
+    Settings,
+    TeacherStep,
+    experiments_step,
+    meant,
+    refuse_of_the_paper,
+)
 from osamd.methods import learner as bound
 from osamd.models import linear
 from osamd.numerics import Array
@@ -99,8 +108,9 @@ class OSAMD(AskTell):
         window: int = 1000,
         seed: int = 0,
     ) -> None:
-        of_the_paper = (eta, sigma, loss, l2, geometry, teacher, adaptation, label_rate, standardise)
-        method = meant(method, dict(zip(OF_THE_PAPER, of_the_paper, strict=True)))
+        numbers = (eta, sigma, loss, l2, geometry, teacher, adaptation, label_rate, standardise)
+        of_the_paper = dict(zip(OF_THE_PAPER, numbers, strict=True))
+        method = meant(method, of_the_paper)
         self._eta = None if eta is None else require_positive("OSAMD", "eta", eta)
         loss = "hinge" if loss is None else loss
         settings = Settings(
@@ -115,8 +125,8 @@ class OSAMD(AskTell):
         self._standardise = bool(standardise)
         self._names: list[str] | None = None
         if method == PRESET.name:
-            self._refuse_parts(settings)
-            budget, floor = arbiter.limits(budget, max_labels, floor)
+            refuse_of_the_paper(of_the_paper)
+            budget, floor = arbiter.limits(budget, floor)
         limits = budgets.budget(budget, budget_window, max_labels, floor)
         super().__init__(method, settings, limits, known_classes(classes), expire_after, window, seed)
         if start is not None and self._standardise:
@@ -190,13 +200,6 @@ class OSAMD(AskTell):
         weights, classes, names = source.from_sklearn(model)
         return cls(features=names or weights.shape[-1] - 1, classes=classes, start=weights, **settings)
 
-    def remade(self, **changes: Any) -> Self:
-        """As of `AskTell`; the preset has neither eta nor label_rate."""
-        for name in ("eta", "label_rate"):
-            if self._method is PRESET and changes.get(name) is not None:
-                raise reject("remade", name, changes[name], "this is osamd-preset, which has none; leave it out.")
-        return super().remade(**changes)
-
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The learner that was saved there, to go on bit for bit."""
@@ -226,15 +229,9 @@ class OSAMD(AskTell):
     def _revive(cls, saved: store.Saved, *like: Any) -> Self:
         content = saved.content
         settings = store.settings_from_json(content["settings"])
-        learner = cls(
-            features=content["features"],
-            classes=content["classes"],
-            eta=content["eta"],
-            loss=settings.loss,
-            geometry=settings.geometry,
-            standardise=content["standardise"],
-            **cls._given(content),
-        )
+        parts = {"loss": settings.loss, "geometry": settings.geometry}
+        own = {"eta": content["eta"], "standardise": content["standardise"], **parts}
+        learner = cls(features=content["features"], classes=content["classes"], **cls._given(content, own))
         learner._resume(saved)
         return learner
 
@@ -289,17 +286,6 @@ class OSAMD(AskTell):
         if start is not None:
             core.start(start)
         self._bind(core, self._row)
-
-    def _refuse_parts(self, settings: Settings) -> None:
-        """Refuse what the preset has no use for."""
-        given = (settings.loss, settings.geometry.name, settings.teacher, settings.adaptation, self._standardise)
-        usual = (named_loss("hinge"), "euclidean", experiments_step(), None, False)
-        if self._eta is not None or settings.label_rate is not None or given != usual:
-            raise InputError(
-                "`OSAMD(method='osamd-preset')`: it sets its steps and scales by itself; leave out eta, loss, l2,"
-                " geometry, teacher, adaptation, label_rate and standardise, or name a method of the paper, as"
-                " method='osamd'."
-            )
 
     def _meet(self, x: Any) -> Array:
         names = names_of(x)

@@ -54,12 +54,12 @@ METHODS = {
 }
 
 PRESET = Method("osamd-preset", "OSAMD preset", "margin", self_training=True)
-"""Not of the paper: several models and a memory, without any step size (`osamd.preset`); of linear models alone."""
+"""Not of the paper: several models and a memory, without any step size (`osamd.preset`, `osamd.fleet.preset`)."""
 
 KNOWN = METHODS | {PRESET.name: PRESET}
 
 OF_THE_PAPER = ("eta", "sigma", "loss", "l2", "geometry", "teacher", "adaptation", "label_rate", "standardise")
-"""Settings of the paper's rounds. The preset has no use for them, but for sigma, where the steering starts."""
+"""Settings of the paper's rounds; the preset has no use for them."""
 
 
 def meant(method: str | None, given: Mapping[str, Any]) -> str:
@@ -73,6 +73,16 @@ def meant(method: str | None, given: Mapping[str, Any]) -> str:
     if method is not None:
         return method
     return PRESET.name if all(given.get(name) is None for name in OF_THE_PAPER) else "osamd"
+
+
+def refuse_of_the_paper(given: Mapping[str, Any]) -> None:
+    """Refuse settings that the preset has no use for; those that are None were not given."""
+    name = next((name for name in OF_THE_PAPER if given.get(name) is not None), None)
+    if name is not None:
+        raise InputError(
+            f"`OSAMD(method='osamd-preset', {name}=...)`: the preset sets its steps and scales by itself; leave it out,"
+            " or name a method of the paper, as method='osamd'."
+        )
 
 
 class TeacherStep(NamedTuple):

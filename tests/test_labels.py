@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from osamd.cli import main
-from osamd.prequential import peers
+from osamd.methods import PRESET
+from osamd.prequential import compared, peers
 from osamd.prequential.label_runs import STREAMS, Task, played
 from osamd.prequential.labels import Answer, label_curve, labels_for, sentence
+from osamd.prequential.peers import Score
+from osamd.prequential.shipped import SHIPPED
 
 QUICK = ("--rounds", "150", "--budgets", "20%,10%", "--seeds", "2", "--warmup", "40", "--workers", "1")
 
@@ -141,7 +144,7 @@ def test_a_peer_learns_the_source_and_repeats_itself(name):
     assert score == peers.PEERS[name].play(rows, 0.1, 0)
 
 
-@pytest.mark.parametrize("name", ["skactiveml-variable-uncertainty", "skactiveml-split"])
+@pytest.mark.parametrize("name", ["skactiveml-variable-uncertainty", "skactiveml-split", "skactiveml-split-refitted"])
 def test_a_peer_learns_a_class_that_its_source_does_not_hold(name):
     pytest.importorskip("skactiveml")
     generator = np.random.default_rng(0)
@@ -150,6 +153,103 @@ def test_a_peer_learns_a_class_that_its_source_does_not_hold(name):
     first = y[:60] < 2
     rows = peers.Rows((x[:60][first], y[:60][first]), (x[60:], y[60:]), 3, peers.TABLE_STEP)
     assert peers.PEERS[name].play(rows, 0.2, 0).accuracy > 0.8
+
+
+def blobs(rounds):
+    """Three classes around three corners, and no source."""
+    generator = np.random.default_rng(2)
+    y = generator.integers(0, 3, rounds)
+    x = generator.normal(size=(rounds, 2)) + 6.0 * np.stack([y == 1, y == 2], axis=1)
+    return peers.Rows((x[:0], y[:0]), (x, y), 3, peers.TABLE_STEP)
+
+
+@pytest.mark.parametrize("name", peers.PEERS)
+def test_a_peer_learns_from_nothing_and_if_strict_keeps_the_budget_at_every_round(name):
+    pytest.importorskip(peers.PEERS[name].module)
+    rows = blobs(300)
+    assert peers.PEERS[name].play(rows, 0.2, 0).accuracy > 0.6
+    x, y = rows.stream
+    for rounds in (4, 5, 10, 40, 100):  # the same queries as in a longer run, so that this is the promise
+        start = rows._replace(stream=(x[:rounds], y[:rounds]))
+        assert peers.PEERS[name].play(start, 0.2, 0, strict=True).labels <= 0.2
+
+
+def test_a_refitted_model_is_the_fit_to_all_labels_whatever_their_order():
+    pytest.importorskip("skactiveml")
+    refitted, by_steps = peers.PEERS["skactiveml-random-refitted"], peers.PEERS["skactiveml-random"]
+    rows = blobs(200)
+    x, y = rows.stream
+    one = rows._replace(source=(x[:50], y[:50]), stream=(x[50:], y[50:]))
+    other = one._replace(source=(x[:50][::-1], y[:50][::-1]))
+    assert refitted.play(one, 0.1, 0) == refitted.play(other, 0.1, 0)
+    assert refitted.play(one, 0.1, 0).labels == by_steps.play(one, 0.1, 0).labels
+
+
+def test_refitted_peers_play_on_tables_alone():
+    refitted = {name for name, peer in peers.PEERS.items() if peer.tables_only}
+    assert refitted == {name for name in peers.PEERS if name.endswith("-refitted")}
+    assert len(refitted) == 3
+    for name in peers.PEERS:
+        pytest.importorskip(peers.PEERS[name].module)
+    settings = {"budgets": ["10%"], "methods": ["osamd-preset"], "seeds": 1, "rounds": 60, "warmup": 40, "workers": 1}
+    found = label_curve("rotating-gaussian", **settings)
+    assert {curve.name for curve in found.curves} == {"osamd-preset", *peers.PEERS} - refitted
+    assert found.left_out == {}
+
+
+@pytest.mark.parametrize("stream", SHIPPED)
+def test_a_stream_that_comes_with_a_package_is_drawn_by_its_seed(stream):
+    pytest.importorskip("river")
+    pytest.importorskip("sklearn")
+    x, y = SHIPPED[stream](0, 120)
+    again, other = SHIPPED[stream](0, 120), SHIPPED[stream](1, 120)
+    assert len(x) == len(y) == 120
+    assert np.isfinite(x).all()
+    assert set(y.tolist()) == set(range(y.max() + 1))
+    assert np.array_equal(x, again[0])
+    assert np.array_equal(y, again[1])
+    assert not np.array_equal(x, other[0])
+
+
+def test_the_comparison_writes_both_ways_to_play(tmp_path, capsys):
+    for name in peers.PEERS:
+        pytest.importorskip(peers.PEERS[name].module)
+    arguments = ("--strict", "--rounds", "60", "--seeds", "2", "--streams", "Phishing", "wine", "--workers", "1")
+    compared.main([*arguments, "--out", str(tmp_path)])
+    content = json.loads((tmp_path / "tables.json").read_text())
+    assert content["streams"]["wine"] == {"rounds": 60, "features": 13, "classes": 3}
+    for way in ("as_they_are", "strict"):
+        for learners in content[way]["streams"].values():
+            assert list(learners) == ["osamd-preset", *peers.PEERS]
+            kept = learners.values() if way == "strict" else [learners["osamd-preset"]]
+            assert all(one["labels"] <= 0.05 for learner in kept for one in learner["seeds"])
+    assert content["as_they_are"]["preset_against"]["scikit-activeml split, refitted"]["streams"] == 2
+    assert "Ahead of River entropy sampler on" in capsys.readouterr().out
+
+
+def test_the_tally_counts_streams_and_is_clear_where_the_seeds_agree():
+    def scores(*accuracies):
+        return [Score(accuracy, 0.05) for accuracy in accuracies]
+
+    low = dict.fromkeys(peers.PEERS, scores(0.1, 0.1, 0.1))
+    found = {
+        "clear": {**low, PRESET.name: scores(0.80, 0.81, 0.82), "river-entropy": scores(0.70, 0.71, 0.72)},
+        "ahead": {**low, PRESET.name: scores(0.80, 0.70, 0.90), "river-entropy": scores(0.79, 0.79, 0.79)},
+        "behind": {**low, PRESET.name: scores(0.60, 0.61, 0.62), "river-entropy": scores(0.70, 0.71, 0.73)},
+    }
+    counted = compared.tally(found, "river-entropy")
+    assert counted[:4] == (2, 1, 1, 3)
+    assert compared.tally(found, None) == counted
+    assert compared.tally(found, "skactiveml-split").clearly_ahead == 3
+
+
+def test_the_comparison_refuses_in_a_sentence_where_a_peer_is_missing(capsys, monkeypatch):
+    missing = {name: peer._replace(module="no_such_module") for name, peer in peers.PEERS.items()}
+    monkeypatch.setattr("osamd.prequential.compared.PEERS", missing)
+    with pytest.raises(SystemExit) as exit:
+        compared.main([])
+    assert exit.value.code == 2
+    assert "pip install 'osamd[river,skactiveml]'" in capsys.readouterr().err
 
 
 def test_rows_are_scaled_by_what_came_before_them():

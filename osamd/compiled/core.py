@@ -68,6 +68,11 @@ class Rows:
 
     def restore(self, arrays: dict[str, Array]) -> None:
         for name, place in self._places().items():
+            if name not in arrays or arrays[name].shape != place.shape:
+                raise InputError(
+                    "`load`: the file holds a learner of another make than this osamd's; load it with the one that"
+                    " wrote it."
+                )
             place[:] = arrays[name]
 
     def _places(self) -> dict[str, Array]:

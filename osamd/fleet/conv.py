@@ -169,8 +169,7 @@ class ConvNet(Net):
             factor, shift, _ = (part[:, None, :, :, None] for part in self._norm(w))
             x = torch.addcmul(shift, x, factor)
         weight, bias = self.parameter(w, f"{self.parts.linear}.weight"), self.parameter(w, f"{self.parts.linear}.bias")
-        scores = torch.baddbmm(bias[:, None, :], x.flatten(2), weight.transpose(1, 2))
-        return probabilities_of(scores) if self.probabilities else scores
+        return torch.baddbmm(bias[:, None, :], x.flatten(2), weight.transpose(1, 2))
 
     def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[str, Tensor, Tensor]]:
         """A list of (layer, left, right): the gradient of the layer's weights is left @ right, its bias's left's sum.

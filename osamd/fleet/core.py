@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,19 +17,20 @@ from osamd.arbiter import POWER
 from osamd.errors import InputError
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet
-from osamd.fleet.preset import PresetFleet, opinion, order
+from osamd.fleet.preset import HANDICAP, PresetFleet, opinion, order
 from osamd.fleet.round import Decision as RoundDecision
 from osamd.numerics import Array
 
 
-class NetworkCore:
-    """A fleet of one; samples are batches of one, in memory of their own."""
+class NetworkSamples(ABC):
+    """A fleet of one of either kind; samples are batches of one, in memory of their own."""
 
-    def __init__(self, fleet: Fleet, book: Array, meter: Array, probabilities: bool) -> None:
-        self.fleet, self.book, self.meter = fleet, book, meter
-        self._probabilities = probabilities
-        self._row: Tensor
-        self._said: RoundDecision
+    fleet: Any
+    book: Array
+    meter: Array
+    remedy: str
+    """What to make anew where the learner is lost."""
+    _row: Tensor
 
     def observe(self, sample: Tensor, u: float) -> Any:
         label, query, pseudolabel, margin, probability, withheld, _, score = seen = self._see(sample, u)
@@ -42,8 +44,64 @@ class NetworkCore:
         return self._see(sample, 1.0)
 
     def _confidence(self, margin: float) -> float:
-        """What the query's rule takes for it."""
+        """What the query's rule takes for the margin."""
         return margin
+
+    @abstractmethod
+    def _see(self, sample: Tensor, u: float) -> Any:
+        """Label, query, pseudolabel, margin, probability, why it is withheld, 0 and the score; -1 where it cannot."""
+
+    @abstractmethod
+    def learn(self, y: int) -> None:
+        """The second half, for the sample seen last."""
+
+    @abstractmethod
+    def probabilities(self, score: Array) -> list[float]:
+        """Those that a decision's score stands for."""
+
+    def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> None:
+        honest.confirm(self.meter, t, probability, expected, decision, pseudolabel, y)
+
+    def copied(self, sample: Tensor) -> Tensor:
+        return sample
+
+    def last(self) -> Tensor:
+        return self._row
+
+    def refusal(self, sample: Tensor) -> InputError:
+        return InputError(
+            "`ask`: the scores are not finite: the sample is too large, or the steps have been and the learner is lost;"
+            f" then load an earlier save or make a new one with {self.remedy}."
+        )
+
+    def stacked(self, samples: list[Tensor]) -> Array:
+        stack: Array = torch.cat(samples).cpu().numpy()
+        return stack
+
+    def unstacked(self, samples: Array, i: int) -> Tensor:
+        return torch.from_numpy(samples[i : i + 1].copy()).to(self.fleet.device)
+
+    def arrays(self) -> dict[str, Array]:
+        return {name: rows.cpu().numpy().copy() for name, rows in self._kept().items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        for name, rows in self._kept().items():
+            rows.copy_(torch.from_numpy(arrays[name]))
+
+    def _kept(self) -> dict[str, Tensor]:
+        """What is saved; the book is saved with every learner."""
+        return {name: tensor for name, tensor in self.fleet.kept().items() if name != "books"}
+
+
+class NetworkCore(NetworkSamples):
+    """A method of the paper."""
+
+    remedy = "a smaller eta and teacher's step"
+
+    def __init__(self, fleet: Fleet, book: Array, meter: Array, probabilities: bool) -> None:
+        self.fleet, self.book, self.meter = fleet, book, meter
+        self._probabilities = probabilities
+        self._said: RoundDecision
 
     def _see(self, sample: Tensor, u: float) -> Any:
         sigma, floor, withheld = budgets.terms(self.book)
@@ -65,48 +123,15 @@ class NetworkCore:
             label = torch.tensor([y], device=self.fleet.device)
             self.fleet.round.learn(self.fleet.state, self._row, self._said, label)
 
-    def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> None:
-        honest.confirm(self.meter, t, probability, expected, decision, pseudolabel, y)
-
-    def copied(self, sample: Tensor) -> Tensor:
-        return sample
-
-    def last(self) -> Tensor:
-        return self._row
-
-    def refusal(self, sample: Tensor) -> InputError:
-        return InputError(
-            "`ask`: the scores are not finite: the sample is too large, or the steps have been and the learner is lost;"
-            " then load an earlier save or make a new one with a smaller eta and teacher's step."
-        )
-
     def probabilities(self, score: Array) -> list[float]:
         shares = torch.from_numpy(score)
         return list((shares if self._probabilities else torch.softmax(shares, 0)).tolist())
 
-    def stacked(self, samples: list[Tensor]) -> Array:
-        stack: Array = torch.cat(samples).cpu().numpy()
-        return stack
 
-    def unstacked(self, samples: Array, i: int) -> Tensor:
-        return torch.from_numpy(samples[i : i + 1].copy()).to(self.fleet.device)
+class PresetNetworkCore(NetworkSamples):
+    """The preset, whose fleet has the book of its budget."""
 
-    def arrays(self) -> dict[str, Array]:
-        return {name: rows.cpu().numpy().copy() for name, rows in self._kept().items()}
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        for name, rows in self._kept().items():
-            rows.copy_(torch.from_numpy(arrays[name]))
-
-    def _kept(self) -> dict[str, Tensor]:
-        """What is saved; the book is saved with every learner."""
-        return {name: tensor for name, tensor in self.fleet.kept().items() if name != "books"}
-
-
-class PresetNetworkCore(NetworkCore):
-    """The preset's fleet of one, whose book is that of its budget."""
-
-    fleet: PresetFleet  # type: ignore[assignment]
+    remedy = "samples of the scale that the network was trained on"
 
     def __init__(self, fleet: PresetFleet, meter: Array) -> None:
         self.fleet, self.book, self.meter = fleet, fleet.books[0], meter
@@ -129,13 +154,21 @@ class PresetNetworkCore(NetworkCore):
         logs = np.log(np.maximum(self._mixture, 1e-300))
         return label, query, label, float(margin), float(probability), withheld, 0.0, logs
 
+    @property
+    def believes_teacher(self) -> bool:
+        """Whether the arbiter weighs the teacher more than the student."""
+        student, teacher = self.fleet.losses[0]
+        return bool(teacher + HANDICAP < student)
+
     def learn(self, y: int) -> None:
         fleet = self.fleet
         orders = torch.zeros(fleet.orders.shape, dtype=fleet.orders.dtype)
-        order(fleet.losses[0], fleet.counts[0], self._shares, self._pseudolabel, y, orders.numpy()[0])
-        with quietly(), threads_for(fleet.net.size):
+        losses, counts = fleet.losses[0].copy(), fleet.counts[0].copy()
+        order(losses, counts, self._shares, self._pseudolabel, y, orders.numpy()[0])
+        with quietly(), threads_for(fleet.net.size), taking():
             fleet.orders.copy_(orders)
             fleet.descend(self._row)
+        fleet.losses[0], fleet.counts[0] = losses, counts
 
     def probabilities(self, score: Array) -> list[float]:
         return list(np.exp(score).tolist())

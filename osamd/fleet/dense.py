@@ -81,7 +81,7 @@ class DenseNet(Net):
         for n, name in enumerate(self.layers):
             weight, bias = self.parameter(w, f"{name}.weight"), self.parameter(w, f"{name}.bias")
             z = torch.baddbmm(bias[:, None, :], torch.relu(z) if n else z, weight.transpose(1, 2))
-        return probabilities_of(z) if self.probabilities else z
+        return z
 
     def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[Tensor, Tensor]]:
         """For every layer, last to first, the slope on its outputs and its inputs: the gradient is their product."""

@@ -76,7 +76,10 @@ class Net(ABC):
 
     @abstractmethod
     def many(self, w: Tensor, x: Tensor) -> Tensor:
-        """Scores (models x samples x classes) for samples (models x samples x shape), as autograd differentiates."""
+        """Logits (models x samples x classes) for samples (models x samples x shape), as autograd differentiates.
+
+        They are what a softmax at the end of the network sees: its probabilities lose their slope where they are 0.
+        """
 
     def descend(self, w: Tensor, gradient: Any, anchor: Tensor, rate: Tensor) -> None:
         """w += rate (anchor - w) - gradient, in place; rate is (models x 1), and the gradient was taken before."""
@@ -136,7 +139,9 @@ class ModuleNet(Net):
     ) -> None:
         if batch_norm not in ("evaluation", "sample"):
             raise InputError(f"`batch_norm={batch_norm!r}`: give 'evaluation' or 'sample'.")
-        self._drops, self._alone = dropout, batch_norm == "sample"
+        self._drops = dropout
+        self.one_by_one = batch_norm == "sample"
+        """Whether samples of a batch are given to the module one after the other."""
         for part in module.modules():
             is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
             is_drop = isinstance(part, nn.modules.dropout._DropoutNd)
@@ -145,26 +150,30 @@ class ModuleNet(Net):
             torch.func.replace_all_batch_norm_modules_(module)
         super().__init__(module, probabilities, binary)
 
-    def _called(self, learns: Tensor, frozen: Tensor, batch: Tensor) -> Any:
+    def _called(self, module: nn.Module, learns: Tensor, frozen: Tensor, batch: Tensor) -> Any:
         tensors = {}
         for place in self.places:
             part, shift = (learns, 0) if place.first < self.trained else (frozen, self.trained)
             tensors[place.name] = part[place.first - shift : place.last - shift].reshape(place.shape)
-        return torch.func.functional_call(self.module, tensors, (batch,))
+        return torch.func.functional_call(module, tensors, (batch,))
 
     def _scores(self, learns: Tensor, frozen: Tensor, x: Tensor) -> Tensor:
-        return self._as_classes(outputs_of(self._called(learns, frozen, x[None])))
+        return self._as_classes(outputs_of(self._called(self.module, learns, frozen, x[None])), self.probabilities)
 
-    def _batch_scores(self, learns: Tensor, frozen: Tensor, batch: Tensor) -> Tensor:
-        if self._alone:
-            return torch.stack([self._scores(learns, frozen, x) for x in batch])
-        return self._as_classes(self._called(learns, frozen, batch).reshape(len(batch), -1))
+    def _logits(self, learns: Tensor, frozen: Tensor, batch: Tensor) -> Tensor:
+        if self.one_by_one and len(batch) > 1:
+            return torch.cat([self._logits(learns, frozen, x[None]) for x in batch])
+        before = without_softmax(self.module) if self.probabilities else self.module
+        out = self._called(self.module if before is None else before, learns, frozen, batch).reshape(len(batch), -1)
+        if before is not None:
+            return self._as_classes(out, probabilities=False)
+        return self._as_classes(out, probabilities=True).clamp(min=torch.finfo(out.dtype).tiny).log()
 
-    def _as_classes(self, out: Tensor) -> Tensor:
+    def _as_classes(self, out: Tensor, probabilities: bool) -> Tensor:
         """One score a class on the last axis, also where the module gives one for two."""
         if not self.binary:
             return out
-        return torch.cat([1.0 - out, out], -1) if self.probabilities else torch.cat([-0.5 * out, 0.5 * out], -1)
+        return torch.cat([1.0 - out, out], -1) if probabilities else torch.cat([-0.5 * out, 0.5 * out], -1)
 
     def _of_models(self, one: Any, learns: Tensor, frozen: Tensor, x: Tensor) -> Tensor:
         """`one` of every model."""
@@ -183,13 +192,21 @@ class ModuleNet(Net):
         return result[0].detach(), result[1]
 
     def many(self, w: Tensor, x: Tensor) -> Tensor:
-        return self._of_models(self._batch_scores, w[:, : self.trained], w[:, self.trained :].detach(), x)
+        return self._of_models(self._logits, w[:, : self.trained], w[:, self.trained :].detach(), x)
 
     def backward(self, w: Tensor, tape: Any, q: Tensor) -> Any:
         return tape(q)[0]
 
     def subtract(self, w: Tensor, gradient: Any) -> None:
         w[:, : self.trained] -= gradient
+
+
+def without_softmax(module: nn.Module) -> nn.Module | None:
+    """The module without the softmax or sigmoid that it ends in; None where that is not known."""
+    parts = list(module) if type(module) is nn.Sequential else []
+    last = parts[-1] if len(parts) > 1 else None
+    ends = type(last) is nn.Sigmoid or (type(last) is nn.Softmax and last.dim in (1, -1))
+    return module[:-1] if ends and not module._forward_hooks and not module._forward_pre_hooks else None  # type: ignore[index]
 
 
 def outputs_of(out: Any) -> Tensor:

@@ -13,8 +13,8 @@ and says how unsure it is. With p_e the probabilities of student (e = 0) and tea
     v_e <- KEEP v_e + (1 - KEEP) g_e^2,   w_e <- w_e - STEPS[e] |w| g_e / sqrt(v_e / (1 - KEEP^t))
 
 l(x, y) = -log p(y). Gradients are divided by their own size, coordinate by coordinate, and |w| is the root mean square
-of the parameters at the start (at least LEAST), so nothing has a unit. Which samples are replayed follows from the
-number of the round, by the golden ratio: as even as chance, and nothing is drawn.
+of the parameters at the start (at least LEAST), so steps are in the network's own scale; t counts those of each. Which
+samples are replayed follows from the number of the round, by the golden ratio: as even as chance, and nothing is drawn.
 
 The networks are torch's, on any device; what is decided is a few numbers a model, on the CPU (`decide`). A fleet of
 such pairs plays in step, and `osamd.deep` holds a fleet of one.
@@ -63,10 +63,10 @@ GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 _REMEMBERED = 9  # beside what streams draw
 
-LABELLED, TARGET, PLACE, LAST, ROUND, REPLAYS = range(6)
+LABELLED, TARGET, PLACE, LAST, ROUND, TAUGHT, REPLAYS = range(7)
 """The first columns of the orders for a pair's second half: whether there is a label, the class, the sample's places in
-the memory and among the recent, the number of the round, whether anything is remembered. The places to replay follow.
-"""
+the memory and among the recent, the number of steps of student and teacher (at least 1), and whether anything is
+remembered. The places to replay follow: the student's, then the teacher's."""
 
 
 class PresetMember(NamedTuple):
@@ -120,10 +120,7 @@ class PresetFleet(Playing):
             torch.zeros(count, MEMORY + RECENT, *sample, dtype=kind, device=self.device),
             torch.zeros(count, MEMORY + RECENT, dtype=torch.long, device=self.device),
         )
-        self.losses, self.counts = np.zeros((count, 2)), np.zeros((count, 2))
-        for i, member in enumerate(members):
-            if member.memory is not None:
-                self.remember(i, *member.memory)
+        self.losses, self.counts = np.zeros((count, 2)), np.zeros((count, 3))
         self.stream = torch.tensor([member.stream for member in members], device=self.device)
         self._place = torch.arange(count)
         size = rows[:, : self.net.trained].square().mean(1, keepdim=True).sqrt().clamp(min=LEAST)
@@ -134,9 +131,18 @@ class PresetFleet(Playing):
         with torch.no_grad():
             self.classes = self.net.many(self.state.rows[:1], tried.to(self.device)[None]).shape[2]
         self.shares = torch.zeros(2 * count, self.classes, dtype=torch.float64, device=self.device)
+        for i, member in enumerate(members):
+            if member.memory is not None:
+                self.remember(i, *member.memory)
 
     def remember(self, member: int, x: Tensor, y: Tensor) -> None:
         """Begin a member's memory with these samples and their classes, at most MEMORY."""
+        fits = len(x) == len(y) <= MEMORY and x.shape[1:] == self.sample and bool(((y >= 0) & (y < self.classes)).all())
+        if not fits:
+            raise InputError(
+                f"`PresetFleet.remember`: {len(x)} samples of shape {tuple(x.shape[1:])} with {len(y)} labels; give at"
+                f" most {MEMORY} of shape {self.sample}, and as many labels from 0 to {self.classes - 1}."
+            )
         self.state.samples[member, : len(y)] = x.to(self.state.samples)
         self.state.labels[member, : len(y)] = y.to(self.state.labels)
         self.counts[member, 0] = len(y)
@@ -154,13 +160,13 @@ class PresetFleet(Playing):
 
     def see(self, x: Tensor) -> None:
         """Let every pair look at its sample: `shares` are the probabilities of the students, then of the teachers."""
-        scores = self.net.many(self.state.rows, torch.cat([x, x])[:, None])[:, 0].double()
-        self.shares.copy_(scores if self.net.probabilities else torch.softmax(scores, 1))
+        logits = self.net.many(self.state.rows, torch.cat([x, x])[:, None])[:, 0]
+        self.shares.copy_(torch.softmax(logits.double(), 1))
 
     def descend(self, x: Tensor) -> None:
         """The second half, by the `orders`: remember the sample where it has a label, and take a step."""
         rows, squares, samples, labels = self.state
-        labelled, target, place, last, number, replays = (self.orders[:, i] for i in range(REPLAYS + 1))
+        labelled, target, place, last, number, taught, replays = (self.orders[:, i] for i in range(REPLAYS + 1))
         replayed, each = self.orders[:, REPLAYS + 1 :], self._each[:, None]
         known = labelled > 0
         shown = known.view(-1, *(1 for _ in self.sample))
@@ -176,13 +182,13 @@ class PresetFleet(Playing):
         weights = torch.cat([torch.cat(student, 1), torch.cat(teacher, 1)])
         learns = rows[:, : self.net.trained].detach().clone().requires_grad_()
         with torch.enable_grad():
-            scores = self.net.many(torch.cat([learns, rows[:, self.net.trained :]], 1), batch)
-            tiny = torch.finfo(scores.dtype).tiny
-            logs = scores.clamp(min=tiny).log() if self.net.probabilities else torch.log_softmax(scores, 2)
-            loss = -(weights * logs.gather(2, y[:, :, None])[:, :, 0]).sum()
+            logits = self.net.many(torch.cat([learns, rows[:, self.net.trained :]], 1), batch)
+            logs = torch.log_softmax(logits, 2).gather(2, y[:, :, None])[:, :, 0]
+            loss = -(weights * logs).sum()
         (gradient,) = torch.autograd.grad(loss, learns)
+        gradient = torch.where(torch.isfinite(gradient.square()), gradient, 0.0)
         squares.mul_(KEEP).addcmul_(gradient, gradient, value=1.0 - KEEP)
-        grown = -torch.expm1(math.log(KEEP) * torch.cat([number, number])[:, None].to(self.dtype))
+        grown = -torch.expm1(math.log(KEEP) * torch.cat([number, taught])[:, None].to(self.dtype))
         rows[:, : self.net.trained] -= self._rates * gradient / ((squares / grown).sqrt() + 1e-8)
 
 
@@ -202,7 +208,10 @@ def opinion(losses: Any, shares: Any, mixture: Any, book: Any, u: float) -> Any:
 
 
 def order(losses: Any, counts: Any, shares: Any, pseudolabel: int, y: int, orders: Any) -> None:
-    """Write what the second half is to do with the label y, or UNLABELLED; losses and counts take it in."""
+    """Write what the second half is to do with the label y, or UNLABELLED; losses and counts take it in.
+
+    Counted are labels, steps of the student, and steps of the teacher, which has none while nothing is remembered.
+    """
     labelled = y != UNLABELLED
     orders[LABELLED], orders[TARGET] = labelled, y if labelled else pseudolabel
     orders[PLACE] = int(counts[0]) % MEMORY
@@ -212,7 +221,8 @@ def order(losses: Any, counts: Any, shares: Any, pseudolabel: int, y: int, order
         counts[0] += 1.0
     counts[1] += 1.0
     held, recent = min(counts[0], 1.0 * MEMORY), min(counts[1], 1.0 * RECENT)
-    orders[ROUND], orders[REPLAYS] = int(counts[1]), held > 0.0
+    counts[2] += held > 0.0
+    orders[ROUND], orders[TAUGHT], orders[REPLAYS] = int(counts[1]), max(1, int(counts[2])), held > 0.0
     newest = min(held, 1.0 * NEWEST)
     for j in range(BATCH):
         orders[REPLAYS + 1 + j] = int(golden(counts[1] * BATCH + j) * held)

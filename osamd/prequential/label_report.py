@@ -21,6 +21,9 @@ PEER_STYLES: dict[str, tuple[str, Any, str]] = {
     "skactiveml-random": ("#999999", (0, (1, 1.5)), "<"),
     "skactiveml-variable-uncertainty": ("#777777", (0, (4, 2)), "P"),
     "skactiveml-split": ("#555555", (0, (2, 1)), "X"),
+    "skactiveml-random-refitted": ("#999999", (0, (1, 3)), "<"),
+    "skactiveml-variable-uncertainty-refitted": ("#777777", (0, (4, 4)), "P"),
+    "skactiveml-split-refitted": ("#555555", (0, (2, 3)), "X"),
     "river-entropy": ("#333333", (0, (6, 2, 1, 2)), "h"),
 }
 """Other projects are grey; their dashes and markers tell them apart."""

@@ -60,6 +60,8 @@ class Task(NamedTuple):
     name: str
     budget: float | None
     seed: int
+    strict: bool = False
+    """Hold a peer to the budget after every round, as ours are."""
 
 
 def hold(
@@ -102,15 +104,16 @@ def played(task: Task) -> Score:
     held = read(task.place, task.rounds, task.warmup, task.seed if task.place in STREAMS else 0)
     if task.name in PEERS:
         assert task.budget is not None
-        return PEERS[task.name].play(held, task.budget, task.seed)
+        return PEERS[task.name].play(held, task.budget, task.seed, task.strict)
     (first, known), (x, y), classes, _ = held
     settings: dict[str, Any] = {"method": task.name, "seed": task.seed, "classes": list(range(classes))}
     if task.name != PRESET.name:
         settings |= own_settings(task.place)
     if task.budget is not None:
         settings["budget"] = task.budget
-    learner = OSAMD.from_source(first, known.tolist(), **settings)
-    return score(learner, x, y.tolist())
+    if not len(known):
+        return score(OSAMD(features=int(x.shape[1]), **settings), x, y.tolist())
+    return score(OSAMD.from_source(first, known.tolist(), **settings), x, y.tolist())
 
 
 def score(learner: OSAMD, x: Array, y: list[int]) -> Score:

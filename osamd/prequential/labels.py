@@ -200,7 +200,8 @@ def label_curve(
                 f"`--budgets {100 * shares[0]:g}%`: of {many} rounds that is no label; give more rounds, or a share of"
                 f" {100 / many:.2g}% at least."
             )
-        there = [name for name in PEERS if peers and PEERS[name].installed]
+        wanted = {name: peer for name, peer in PEERS.items() if peers and not (named and peer.tables_only)}
+        there = [name for name, peer in wanted.items() if peer.installed]
         repeats = dict.fromkeys(ours, seeds) | {
             name: min(seeds, max(1, SLOW_ROUNDS // many)) if PEERS[name].slow else seeds for name in there
         }
@@ -226,7 +227,7 @@ def label_curve(
         )
         for name in (*ours, *there)
     ]
-    missing = {name: peer.package for name, peer in PEERS.items() if peers and name not in there}
+    missing = {name: peer.package for name, peer in wanted.items() if name not in there}
     settings = "the paper's settings" if title == "rotating-gaussian" else "the defaults of osamd run --method"
     return Curves(title, many, warmup, seeds, settings, point(None, found[FULL, None]), curves, missing)
 

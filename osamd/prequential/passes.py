@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from osamd.errors import InputError
 from osamd.learner import OSAMD
-from osamd.methods import KNOWN, PRESET
+from osamd.methods import KNOWN, OF_THE_PAPER, PRESET
 from osamd.numerics import Array
 from osamd.prequential.delays import Delay
 from osamd.prequential.playing import Played, play
@@ -49,7 +49,9 @@ class Player:
 def started(data: Rows, settings: dict[str, Any]) -> OSAMD:
     """A learner that was fitted to the warm-up rows, where there are any."""
     x, y = data.source
-    if settings["method"] != PRESET.name:  # which scales by itself
+    if settings["method"] == PRESET.name:  # it scales and steps by itself
+        settings = {name: value for name, value in settings.items() if name not in OF_THE_PAPER}
+    else:
         settings = settings | {"standardise": True}
     if not len(y):
         return OSAMD(features=data.features, classes=data.classes, **settings)

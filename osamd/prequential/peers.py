@@ -1,7 +1,8 @@
 """Strategies of scikit-activeml and River beside ours: the same rows, the same source, the same budget.
 
-Each has a linear model that learns by gradient steps, on rows standardised by their running mean and deviation. What
-is not installed is left out.
+Each has a linear model, on rows standardised by their running mean and deviation. It learns by one gradient step a
+label; of those called refitted it is fitted to all labels so far at every label, which is stronger where little drifts.
+What is not installed is left out.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from importlib import metadata, util
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +24,8 @@ them best on the Rotating Gaussian, looking back; tables are noisier and drift l
 PASSES = 5
 """Over the source, before the first round."""
 
+FIRST = 5
+"""Times the classes: the labels that River's sampler is made to ask for where there is no source."""
 
 AHEAD = 32
 """Rows that are decided in one call."""
@@ -35,6 +38,12 @@ class Score(NamedTuple):
     labels: float
 
 
+class Play(Protocol):
+    """Play the rows once; if `strict`, a query that would break asked <= budget t after a round t is not answered."""
+
+    def __call__(self, rows: Rows, budget: float, seed: int, strict: bool = False) -> Score: ...
+
+
 class Peer(NamedTuple):
     """A strategy of another project; `module` is what it imports, `package` what is installed."""
 
@@ -43,7 +52,9 @@ class Peer(NamedTuple):
     module: str
     slow: bool
     """Some milliseconds a round, so that fewer seeds are played."""
-    play: Callable[[Rows, float, int], Score]
+    play: Play
+    tables_only: bool = False
+    """Left out on streams by name, which drift, so that they take no longer."""
 
     @property
     def installed(self) -> bool:
@@ -82,26 +93,29 @@ def scaled(rows: Rows) -> Rows:
     return Rows((even[:start], y), (even[start:], truth), classes, reach)
 
 
-def skactiveml(name: str) -> Callable[[Rows, float, int], Score]:
-    """A strategy of `skactiveml.stream` around a logistic regression by gradient steps."""
+def skactiveml(name: str, refitted: bool = False) -> Play:
+    """A strategy of `skactiveml.stream` around a logistic regression: by gradient steps, or refitted at every label."""
 
-    def play(rows: Rows, budget: float, seed: int) -> Score:
+    def play(rows: Rows, budget: float, seed: int, strict: bool = False) -> Score:
         from skactiveml import stream as strategies  # type: ignore[import-untyped]
         from skactiveml.classifier import SklearnClassifier  # type: ignore[import-untyped]
-        from sklearn.linear_model import SGDClassifier  # type: ignore[import-untyped]
+        from sklearn.linear_model import LogisticRegression, SGDClassifier  # type: ignore[import-untyped]
 
         (first, known), (x, y), classes, _ = scaled(rows)
-        model = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=rows.step, random_state=seed)
+        by_steps = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=rows.step, random_state=seed)
+        model = LogisticRegression() if refitted else by_steps
         clf = SklearnClassifier(model, classes=list(range(classes)), random_state=seed)
         uniform = name == "StreamRandomSampling"
         strategy = getattr(strategies, name)(budget=budget, random_state=seed)
+        labelled, labels = list(first), known.tolist()
         right = asked = 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a model that has met no label or one class
-            for _ in range(PASSES if len(known) else 0):  # not `fit`, which a class that comes later would undo
-                clf.partial_fit(first, known)
-            if not len(known):
-                clf.fit(x[:1], [np.nan])
+            if refitted or not labels:
+                clf.fit(first if labels else x[:1], labels or [np.nan])
+            else:
+                for _ in range(PASSES):  # not `fit`, which a class that comes later would undo
+                    clf.partial_fit(first, known)
             decided: list[Any] = []
             for t, label in enumerate(y.tolist()):
                 one = x[t : t + 1]
@@ -110,19 +124,30 @@ def skactiveml(name: str) -> Callable[[Rows, float, int], Score]:
                 right += int(decided.pop()) == label
                 given = {} if uniform else {"clf": clf}
                 queried, utilities = strategy.query(candidates=one, return_utilities=True, **given)
+                if strict and asked + 1 > budget * (t + 1):
+                    queried = queried[:0]  # nor does the strategy count it as spent
                 told = {} if uniform else {"budget_manager_param_dict": {"utilities": utilities}}
                 strategy.update(candidates=one, queried_indices=queried, **told)
                 if len(queried):
                     asked += 1
-                    clf.partial_fit(one, [label])
                     decided = []
+                    if refitted:
+                        labelled.append(x[t])
+                        labels.append(label)
+                        clf.fit(np.array(labelled), labels)
+                    else:
+                        clf.partial_fit(one, [label])
         return Score(right / len(y), asked / len(y))
 
     return play
 
 
-def river(rows: Rows, budget: float, seed: int) -> Score:
-    """River's EntropySampler; it knows no budget, so a query that would exceed it is withheld."""
+def river(rows: Rows, budget: float, seed: int, strict: bool = False) -> Score:
+    """River's EntropySampler; it knows no budget, so a query that would exceed it is withheld, `strict` or not.
+
+    A model that has met one class, or none, is never unsure: without a source it is made to ask for its first labels,
+    FIRST times as many as there are classes.
+    """
     from river import active, linear_model, optim
 
     (first, known), (x, y), classes, _ = scaled(rows)
@@ -132,24 +157,26 @@ def river(rows: Rows, budget: float, seed: int) -> Score:
     for _ in range(PASSES):
         for row, label in zip(first.tolist(), known.tolist(), strict=True):
             sampler.learn_one(dict(enumerate(row)), name(label))
+    first_labels = 0 if len(known) else FIRST * classes
     right = asked = 0
     for t, (row, label) in enumerate(zip(x.tolist(), y.tolist(), strict=True), start=1):
         sample = dict(enumerate(row))
         decided, ask = sampler.predict_one(sample)
         right += decided == name(label)
-        if ask and asked + 1 <= budget * t:
+        if (ask or asked < first_labels) and asked + 1 <= budget * t:
             asked += 1
             sampler.learn_one(sample, name(label))
     return Score(right / len(y), asked / len(y))
 
 
-def _skactiveml(title: str, strategy: str) -> Peer:
-    return Peer(f"scikit-activeml {title}", "scikit-activeml", "skactiveml", True, skactiveml(strategy))
+def _skactiveml(title: str, strategy: str, refitted: bool = False) -> Peer:
+    title = f"scikit-activeml {title}{', refitted' if refitted else ''}"
+    return Peer(title, "scikit-activeml", "skactiveml", True, skactiveml(strategy, refitted), refitted)
 
 
+STRATEGIES = {"random": "StreamRandomSampling", "variable uncertainty": "VariableUncertainty", "split": "Split"}
 PEERS = {
-    "skactiveml-random": _skactiveml("random", "StreamRandomSampling"),
-    "skactiveml-variable-uncertainty": _skactiveml("variable uncertainty", "VariableUncertainty"),
-    "skactiveml-split": _skactiveml("split", "Split"),
-    "river-entropy": Peer("River entropy sampler", "river", "river", False, river),
-}
+    f"skactiveml-{title.replace(' ', '-')}{'-refitted' if refitted else ''}": _skactiveml(title, strategy, refitted)
+    for refitted in (False, True)
+    for title, strategy in STRATEGIES.items()
+} | {"river-entropy": Peer("River entropy sampler", "river", "river", False, river)}

@@ -322,10 +322,12 @@ def notes(outcome: Outcome) -> list[str]:
 def _on_labels(outcome: Outcome) -> list[str]:
     """When all labels were gone, and that a budget spreads them."""
     settings, rounds = outcome.settings, len(outcome.ledger)
-    if settings["budget"] is not None or KNOWN[settings["method"]].query == "always":
+    if KNOWN[settings["method"]].query == "always":
         return []
     most, asked = settings["max_labels"], np.flatnonzero(outcome.ledger.asked)
     if most is None:
+        if settings["budget"] is not None:
+            return []
         return [f"No budget was given; --budget 5% asks for {_counted(rounds // 20, 'label')} at most."]
     if len(asked) < most or most >= rounds:
         return []

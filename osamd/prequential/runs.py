@@ -193,11 +193,13 @@ def run(
     for option, given in (("eta", eta), ("sigma", sigma)):
         if isinstance(given, numbers.Real) and not 0.0 < given < math.inf:
             raise InputError(f"`--{option} {given:g}`: {option} must be positive and finite.")
-    if kind is PRESET and eta is not None:
-        raise InputError(f"`--method {method} --eta {eta:g}`: it sets its steps by itself; leave --eta out.")
+        if kind is PRESET and given is not None:
+            raise InputError(
+                f"`--method {method} --{option} {given:g}`: it sets its steps by itself; leave --{option} out."
+            )
     if max_labels is not None:
         max_labels = require_whole("run", "max_labels", max_labels)
-    if kind is PRESET and rate is None and max_labels is None:
+    if kind is PRESET and rate is None:
         rate = arbiter.RATE
     sigma = 1.0 if sigma is None else sigma
     late = None if delay is None else delay_named(delay)
@@ -235,7 +237,7 @@ def run(
             "budget": rate,
             "max_labels": max_labels,
             "eta": None if kind is PRESET else float(eta) if eta is not None else REACH / (len(data.features) + 1),
-            "sigma": float(sigma),
+            "sigma": None if kind is PRESET else float(sigma),
             "warmup": warmup,
             "window": common["window"],
             "seed": seed,

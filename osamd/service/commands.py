@@ -51,9 +51,9 @@ def init(
     drop: Annotated[Listed, typer.Option(help="With --source: columns to leave out.")] = None,
     categorical: Annotated[Listed, typer.Option(help="With --source: columns whose numbers are codes.")] = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="A method; see osamd run.")] = None,
-    eta: Annotated[float | None, typer.Option(help="Of the paper's methods and networks: the student's step.")] = None,
+    eta: Annotated[float | None, typer.Option(help="Of the paper's methods: the student's step.")] = None,
     sigma: Annotated[
-        float | None, typer.Option(help="Of the paper's and networks: larger asks for more; where steering starts.")
+        float | None, typer.Option(help="Of the paper's methods: larger asks for more; where steering starts.")
     ] = None,
     expire_after: Annotated[
         int | None, typer.Option(min=1, help="Give up on labels that were asked for more than so many rounds ago.")

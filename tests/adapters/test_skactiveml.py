@@ -61,13 +61,13 @@ def test_the_tutorial_loop_keeps_the_budget_and_follows_the_drift():
     assert right[200:].mean() > 0.9
 
 
-@pytest.mark.parametrize("given", [{"method": "osamd-preset"}, {"method": "osamd", "eta": 0.05}])
+@pytest.mark.parametrize("given", [{"method": "osamd-preset"}, {"method": "osamd", "eta": 0.05, "sigma": 0.5}])
 def test_the_loop_asks_as_the_learner_does_with_the_same_seed(given):
     x, y = drifting(600)
-    manager = OSAMDBudgetManager(budget=BUDGET, floor=0.02, sigma=0.5, random_state=3)
+    manager = OSAMDBudgetManager(budget=BUDGET, floor=0.02, sigma=given.get("sigma", 1.0), random_state=3)
     clf = osamd_classifier(**given).fit(x[:20], y[:20])
     asked, _ = played(MarginQuery(budget_manager=manager), clf, x[20:], y[20:], partial_fit)
-    plain = OSAMD.from_source(x[:20], y[:20], sigma=0.5, budget=BUDGET, floor=0.02, seed=3, **given)
+    plain = OSAMD.from_source(x[:20], y[:20], budget=BUDGET, floor=0.02, seed=3, **given)
     expected = []
     for row, label in zip(x[20:], y[20:].tolist(), strict=True):
         decision = plain.ask(row)

@@ -35,7 +35,7 @@ def fleet_of(make, seeds, softmax=False, net=None, memory=None):
 
 
 class Plain:
-    """The round as its docstring states it: two modules, lists, and torch's own gradient, one sample at a time."""
+    """The round as `osamd.fleet.preset` states it: two modules, lists, torch's own gradient, one sample at a time."""
 
     def __init__(self, module, softmax, memory):
         self.modules = [module(), module()]  # student, teacher
@@ -43,7 +43,7 @@ class Plain:
         self.losses = np.zeros(2)
         parameters = torch.cat([p.detach().flatten() for p in self.modules[0].parameters()])
         self.size = float(parameters.square().mean().sqrt())
-        self.softmax, self.book, self.steps = softmax, books(1)[0], 0
+        self.softmax, self.book, self.steps, self.taken = softmax, books(1)[0], 0, [0, 0]
         self.memory = [] if memory is None else list(zip(*memory, strict=True))
         self.written = len(self.memory)
         self.recent = []
@@ -82,6 +82,7 @@ class Plain:
             for (a, b), weight in replayed:
                 loss = loss - weight * torch.log(self.shares(module, a)[b])
             if loss.requires_grad:
+                self.taken[which] += 1
                 self.step(which, module, loss)
         return label, query
 
@@ -105,7 +106,7 @@ class Plain:
         ):
             v.mul_(0.999).add_(0.001 * g * g)
             with torch.no_grad():
-                p -= (0.005, 0.025)[which] * self.size * g / ((v / (1 - 0.999**self.steps)).sqrt() + 1e-8)
+                p -= (0.005, 0.025)[which] * self.size * g / ((v / (1 - 0.999 ** self.taken[which])).sqrt() + 1e-8)
 
 
 @pytest.mark.parametrize("softmax", [False, True])
@@ -115,7 +116,6 @@ def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, monkey
     monkeypatch.setattr(preset, "MEMORY", 7)  # so that both rings come round
     monkeypatch.setattr(preset, "RECENT", 11)
     monkeypatch.setattr(preset, "NEWEST", 3)
-    preset.compiled.cache_clear()
     rounds, shape = 60, SHAPES[make]
     seen = samples(shape, rounds)
     memory = (torch.randn(5, *shape, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1])) if begun else None
@@ -137,7 +137,7 @@ def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, monkey
 
 def test_the_compiled_half_is_the_plain_one_bit_for_bit():
     generator = np.random.default_rng(0)
-    states = [[np.zeros((3, 2)), np.zeros((3, 2)), books(3), np.zeros((3, 54), np.int64)] for _ in range(2)]
+    states = [[np.zeros((3, 2)), np.zeros((3, 3)), books(3), np.zeros((3, 55), np.int64)] for _ in range(2)]
     for _ in range(400):
         shares = generator.dirichlet(np.ones(4), 6)
         u, y = generator.random(3), generator.integers(0, 4, 3)
@@ -158,6 +158,7 @@ def test_scores_of_many_samples_are_those_of_each(make, softmax):
     for net in (net_of(modules[0], x[0, :1], softmax), ModuleNet(modules[0], softmax)):
         rows = torch.stack([net.row(module, torch.float64) for module in modules])
         many = net.many(rows, x)
+        many = many.softmax(2) if softmax else many
         for j in range(4):
             torch.testing.assert_close(many[:, j], net.forward(rows, x[:, j])[0], rtol=0, atol=1e-12)
 
@@ -189,8 +190,9 @@ def test_ask_and_tell_are_a_fleet_of_one(make):
         assert decision.probabilities[decision.label] == max(decision.probabilities.values())
         learner.tell(decision, int(seen.y[0, t]) if decision.query else None)
     assert learner.asked > 5
-    assert same(fleet.tensors(0), learner.state_dict())
     assert same(fleet.tensors(0, teacher=True), learner.teacher_state_dict())
+    student, teacher = fleet.losses[0]
+    assert same(fleet.tensors(0, teacher=bool(teacher + 2 < student)), learner.state_dict())
 
 
 @pytest.mark.parametrize("kind", MODULES)
@@ -205,7 +207,8 @@ def test_modules_of_many_kinds_adapt_and_give_their_parameters_back(kind):
     assert {n: t.dtype for n, t in after.items()} == {n: t.dtype for n, t in module.state_dict().items()}
     learns = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     changed = {name for name in after if not torch.equal(after[name], module.state_dict()[name])}
-    assert changed <= learns | {"2.weight", "2.bias"}
+    again = {"2.weight", "2.bias"} if kind in ("tied weights", "a layer used twice") else set()
+    assert changed <= learns | again
     assert changed
     module.load_state_dict(after)
 
@@ -318,6 +321,11 @@ def test_it_follows_a_world_that_turns():
         ({"eta": 0.1}, "sigma"),
         ({"eta": 0.1, "sigma": 0.1, "source": (torch.ones(2, 5), [0, 1])}, "no memory"),
         ({"source": (torch.ones(2, 5), [0])}, "2 samples and 1 labels"),
+        ({"source": torch.ones(20, 5)}, "it is a Tensor; give a pair"),
+        ({"source": (torch.ones(2, 5), None)}, "as many labels"),
+        ({"source": (torch.ones(2, 5), np.eye(2))}, "no such class"),
+        ({"source": (torch.ones(2, 5), [[0], [1]])}, "no such class"),
+        ({"source": ([[1.0] * 5, [1.0] * 4], [0, 1])}, "has shape"),
         ({"source": (torch.ones(0, 5), [])}, "a label for each"),
         ({"source": (torch.ones(2, 5), [0, 7])}, "no such class"),
         ({"source": (torch.ones(2, 4), [0, 1])}, "does not take"),
@@ -344,6 +352,159 @@ def test_scores_that_are_not_finite_stop_a_member_and_are_refused_by_ask():
     with pytest.raises(InputError, match="not finite"):
         learner.ask(np.full(5, 1e308))
     assert learner.rounds == 1
+
+
+def test_a_source_is_read_by_places_whatever_holds_it():
+    pandas = pytest.importorskip("pandas")
+    x = np.random.default_rng(0).normal(size=(9, 5)).astype(np.float32)
+    names = np.array(["a", "b", "c"] * 3)
+    shuffled = np.random.default_rng(1).permutation(9)
+    frame, column = pandas.DataFrame(x, columns=list("vwxyz"), index=shuffled), pandas.Series(names, index=shuffled)
+    for source in ((x, names), (torch.from_numpy(x), list(names)), (x.tolist(), column), (frame, column)):
+        fleet = OSAMD(dense(), classes=["a", "b", "c"], source=source)._core.fleet
+        assert torch.equal(fleet.state.samples[0, :9], torch.from_numpy(x))
+        assert fleet.state.labels[0, :9].tolist() == [0, 1, 2] * 3
+    drawn = [OSAMD(dense(), source=(np.tile(x, (99, 1)), [0] * 891), seed=seed)._core.fleet for seed in (0, 0, 1)]
+    assert torch.equal(drawn[0].state.samples, drawn[1].state.samples)
+    assert not torch.equal(drawn[0].state.samples, drawn[2].state.samples)
+
+
+def test_what_state_dict_gives_is_a_copy_of_whom_the_arbiter_believes():
+    learner = OSAMD(dense(), budget=1.0)
+    learner.tell(learner.ask(torch.ones(5)), 1)
+    given = learner.state_dict()
+    kept = {name: tensor.clone() for name, tensor in given.items()}
+    learner.tell(learner.ask(torch.ones(5)), 1)
+    assert same(given, kept)
+    given["0.weight"].zero_()
+    assert not same(given, learner.state_dict())
+    for losses, teacher in (([0.0, 0.0], False), ([3.0, 0.0], True), ([1.0, 0.0], False)):
+        learner._core.fleet.losses[0] = losses
+        assert same(learner.state_dict(), learner._core.fleet.tensors(0, teacher=teacher))
+
+
+@pytest.mark.parametrize("last", [nn.Softmax(1), nn.Sigmoid()])
+def test_a_network_that_is_sure_and_wrong_learns_through_its_last_layer(last):
+    linear = nn.Linear(2, 2 if isinstance(last, nn.Softmax) else 1, bias=False)
+    with torch.no_grad():
+        linear.weight.copy_(torch.tensor([[-60.0, 0.0], [60.0, 0.0]])[-len(linear.weight) :])
+    learner = OSAMD(nn.Sequential(linear, last), outputs="probabilities", budget=1.0)
+    x = torch.tensor([1.0, 0.0])
+    assert learner.predict(x) == 1
+    for _ in range(200):
+        learner.tell(learner.ask(x), 0)
+    assert learner.predict(x) == 0
+
+
+def test_whole_numbers_of_any_type_are_one_kind_and_fractions_another():
+    make, _ = MODULES["embedding"]
+    torch.manual_seed(0)
+    learner = OSAMD(make(), budget=1.0)
+    for kind in (np.int32, np.int64, np.uint8):
+        learner.tell(learner.ask(np.array([1, 5, 0], kind)), 1)
+    with pytest.raises(InputError, match="whole numbers"):
+        learner.ask([1.0, 5.0, 0.0])
+    again = learner.copy()
+    again.tell(again.ask(np.array([1, 5, 0], np.int32)), 1)
+
+
+@pytest.mark.parametrize("method", ["osamd-preset", "osamd"])
+def test_what_was_frozen_stays_so_in_a_module_that_is_not(method, tmp_path):
+    module = dense()
+    module[0].requires_grad_(False)
+    given = {} if method == "osamd-preset" else {"eta": 0.1, "sigma": 0.1}
+    learner = OSAMD(module, method=method, **given)
+    learner.tell(learner.ask(torch.ones(5)), 1)
+    learner.save(tmp_path / "learner")
+    again = OSAMD.load(tmp_path / "learner", dense(3))
+    assert same(learner.state_dict(), again.state_dict())
+    for one in (learner, again):
+        one.tell(one.ask(-torch.ones(5)), 2)
+    assert same(learner.state_dict(), again.state_dict())
+    assert torch.equal(again.state_dict()["0.weight"], module[0].weight)
+
+
+class OneAtATime(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.last(x.view(1, 5))
+
+
+def test_a_module_that_takes_one_sample_alone_is_given_one_at_a_time():
+    torch.manual_seed(0)
+    module = OneAtATime()
+    learner, like = OSAMD(module, budget=1.0), OSAMD(nn.Sequential(module.last), budget=1.0)
+    for row in torch.randn(12, 5):
+        for one in (learner, like):
+            one.tell(one.ask(row), 1)
+    ours, theirs = learner.state_dict(), like.state_dict()
+    torch.testing.assert_close(ours["last.weight"], theirs["0.weight"], rtol=0, atol=1e-5)
+
+
+def test_statistics_of_the_sample_are_not_those_of_the_batch():
+    learner = OSAMD(convolutional(), batch_norm="sample", budget=1.0)
+    x = torch.randn(3, 1, 9, 9, generator=torch.Generator().manual_seed(0))
+    alone = [learner.peek(row).margin for row in x]
+    fleet = learner._core.fleet
+    logits = fleet.net.many(fleet.state.rows[:1], x[None])[0]
+    shares = logits.softmax(1).sort(1).values
+    assert alone == pytest.approx((shares[:, -1] - shares[:, -2]).tolist(), abs=1e-5)
+
+
+def test_a_network_of_zeros_learns():
+    module = nn.Linear(5, 3)
+    nn.init.zeros_(module.weight)
+    nn.init.zeros_(module.bias)
+    learner = OSAMD(module, budget=1.0)
+    for _ in range(50):
+        learner.tell(learner.ask(torch.ones(5)), 2)
+    assert learner.predict(torch.ones(5)) == 2
+
+
+def test_a_late_label_is_weighed_by_what_the_networks_hold_then():
+    late, simple = (OSAMD(dense(), budget=1.0, seed=1) for _ in range(2))
+    x = torch.randn(2, 5, generator=torch.Generator().manual_seed(0))
+    first = late.ask(x[0])
+    late.tell(late.ask(x[1]), 1)
+    late.tell(first, 2)
+    for row, label in ((x[1], 1), (x[0], 2)):
+        simple.tell(simple.ask(row), label)
+    assert np.array_equal(late._core.fleet.losses, simple._core.fleet.losses)
+    assert same(late.state_dict(), simple.state_dict())
+
+
+def test_a_label_that_a_module_chokes_on_changes_nothing():
+    class Fussy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last, self.chokes = nn.Linear(5, 3), False
+
+        def forward(self, x):
+            if self.chokes:
+                raise RuntimeError("no more")
+            return self.last(x)
+
+    learner = OSAMD(Fussy(), budget=1.0)
+    decision = learner.ask(torch.ones(5))
+    fleet = learner._core.fleet
+    fleet.net.module.chokes = True
+    with pytest.raises(InputError, match="no more"):
+        learner.tell(decision, 1)
+    assert not fleet.losses.any()
+    assert not fleet.counts.any()
+    fleet.net.module.chokes = False
+    learner.tell(decision, 1)
+    assert fleet.counts[0].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("change", [{"eta": 0.1}, {"sigma": 0.1}, {"label_rate": 0.1}, {"method": "osamd"}])
+def test_a_made_preset_takes_no_setting_of_the_paper(change):
+    with pytest.raises(InputError, match="osamd-preset"):
+        OSAMD(dense(), budget=0.1).remade(**change)
+    assert OSAMD(dense(), budget=0.1).remade(budget=0.2).limits.rate == 0.2
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")

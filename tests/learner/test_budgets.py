@@ -61,7 +61,7 @@ def test_never_exceeded_whatever_the_stream_the_budget_and_the_delay(
         features=3,
         method=method,
         label_rate=0.3 if method in METHODS else None,
-        sigma=sigma,
+        sigma=None if method == "osamd-preset" else sigma,
         budget=rate,
         budget_window=window if rate is not None else None,
         max_labels=max_labels,

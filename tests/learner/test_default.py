@@ -99,10 +99,10 @@ def test_the_preset_by_its_name_refuses_a_setting_of_the_paper_with_a_remedy(giv
 
 def test_a_made_preset_takes_no_eta_and_the_paper_no_other_models():
     held = osamd.OSAMD(features=2, budget=0.1)
-    for name in ("eta", "label_rate"):
+    for name in ("eta", "sigma", "label_rate"):
         with pytest.raises(InputError, match="this is osamd-preset, which has none; leave it out"):
             held.remade(**{name: 0.1})
-    assert held.remade(sigma=2.0, budget=0.2).method == "osamd-preset"
+    assert held.remade(budget=0.2).method == "osamd-preset"
 
 
 def test_files_keep_their_method_whatever_they_were_made_with(tmp_path):

@@ -61,7 +61,7 @@ def test_other_units_of_the_features_change_nothing(classes):
 
 def test_asking_leaves_the_model_as_it_is_and_a_late_label_teaches_like_a_late_sample():
     x, y = stream(2)
-    late, simple = (OSAMD(features=5, method="osamd-preset", max_labels=1000, sigma=100.0) for _ in range(2))
+    late, simple = (OSAMD(features=5, method="osamd-preset", budget=1.0) for _ in range(2))
     pending = [(late.ask(row), label) for row, label in zip(x[:20], y[:20].tolist(), strict=True)]
     assert not late.weights.any()
     for decision, label in reversed(pending):

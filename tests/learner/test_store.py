@@ -170,6 +170,15 @@ def test_other_versions_and_other_files_are_refused_in_one_sentence(saved, monke
         osamd.OSAMD.load(tmp_path)
 
 
+def test_a_learner_of_another_make_is_refused_in_one_sentence(tmp_path):
+    learner = osamd.OSAMD(features=2)
+    held = learner._core.arrays
+    learner._core.arrays = lambda: held() | {"head": held()["head"][:-1]}
+    learner.save(tmp_path / "other")
+    with pytest.raises(InputError, match="another make"):
+        osamd.OSAMD.load(tmp_path / "other")
+
+
 def test_a_save_that_fails_leaves_the_file_before_and_nothing_else(saved, monkeypatch):
     good = saved.read_bytes()
     held = osamd.OSAMD.load(saved)

@@ -53,13 +53,13 @@ def small_module() -> Any:
         return nn.Sequential(nn.Linear(WIDTH, 4), nn.Tanh(), nn.Linear(4, 3))
 
 
-def module_state(folder: Path) -> State:
+def module_state(folder: Path, **settings: Any) -> State:
     torch = pytest.importorskip("torch", reason="networks need PyTorch: pip install 'osamd[deep]'")
     torch.set_num_threads(1)  # small tensors gain nothing from more, and a busy machine loses much
     from osamd.deep import OSAMD
 
     names = ["cat", "dog", "owl"]
-    learner = OSAMD(small_module(), classes=names, eta=0.02, sigma=0.5, seed=5)
+    learner = OSAMD(small_module(), classes=names, seed=5, **(settings or {"eta": 0.02, "sigma": 0.5}))
     schema: Schema = of_learner(names, WIDTH, "networks")
     return create(folder, learner, schema=schema, module="engine_cases:small_module")
 

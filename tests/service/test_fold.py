@@ -23,9 +23,10 @@ KINDS = {
     "standardised": lambda folder: linear_state(folder, limits=LIMITS, standardise=True, budget=0.6, floor=0.2),
     "preset": lambda folder: linear_state(folder, limits=LIMITS, method="osamd-preset", sigma=None, budget=0.6),
     "preset of three classes": lambda folder: linear_state(
-        folder, classes=3, limits=LIMITS, method="osamd-preset", sigma=None, max_labels=40
+        folder, classes=3, limits=LIMITS, method="osamd-preset", sigma=None, budget=0.6, max_labels=40
     ),
     "network": module_state,
+    "preset of a network": lambda folder: module_state(folder, budget=0.6),
 }
 
 nameless = st.tuples(st.none(), st.integers(0, 99))
