@@ -88,7 +88,7 @@ class Task:
 class Run(NamedTuple):
     """What one run reports: fractions of the rounds, and the accumulated regret, one value a round.
 
-    The preset decides by a mixture of three models, which is no point of the decision set: it has no regret.
+    The preset decides by a mixture of models, which is no point of the decision set: it has no regret.
     """
 
     accuracy: float
