@@ -170,7 +170,7 @@ def places(state: Any) -> Places:
 
 
 def open_state(features: int, classes: int, start: Array | None = None) -> Array:
-    """A state whose three models begin at `start` (weights with the bias last), or at zero."""
+    """A state whose linear models begin at `start` (weights with the bias last), or at zero."""
     state = np.zeros(size(features, classes))
     state[CLASSES], state[FEATURES] = classes, features
     places(state).scale[:] = 1.0
@@ -180,13 +180,13 @@ def open_state(features: int, classes: int, start: Array | None = None) -> Array
 
 
 def begin(state: Array, start: Array) -> None:
-    """Let the three models begin here; the student is the one who knows."""
+    """Let the linear models begin here; the student is the one who knows."""
     places(state).models.reshape(MODELS, -1)[:] = np.asarray(start, dtype=np.float64).reshape(-1)
     state[BEHIND] = HANDICAP
 
 
 def model_of(state: Any, models: Any, expert: int) -> Any:
-    """The parameters of one of the three, row after row."""
+    """The parameters of one of the linear models, row after row."""
     length = rows_of(int(state[CLASSES])) * (int(state[FEATURES]) + 1)
     return models[expert * length : (expert + 1) * length]
 
