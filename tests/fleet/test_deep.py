@@ -163,6 +163,18 @@ def test_samples_that_do_not_fit_are_refused_and_change_nothing(x):
     assert learner.ask(torch.ones(5)).margin == before
 
 
+def test_a_dictionary_and_many_samples_are_refused_with_what_to_give_instead():
+    learner = OSAMD(dense(), **NUMBERS)
+    for _ in range(2):
+        with pytest.raises(InputError, match="give its values as an array, in the module's order"):
+            learner.ask({"a": 1.0, "b": 2.0})
+        learner.ask(torch.ones(5))
+    with pytest.raises(InputError, match=r"`predict\(x=.*Give one sample at a time"):
+        learner.predict(torch.ones(3, 5))
+    with pytest.raises(InputError, match=r"`OSAMD\(budget=5\)`.*5 % is budget=0.05"):
+        OSAMD(dense(), budget=5)
+
+
 @pytest.mark.parametrize("y", [3, -1, "dog", 1.5, torch.tensor(0.5)])
 def test_labels_that_are_no_class_are_refused_and_change_nothing(y):
     learner = OSAMD(dense(), **NUMBERS)

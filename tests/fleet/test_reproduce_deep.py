@@ -57,9 +57,9 @@ def test_a_prefix_of_a_column_runs_by_the_command(name, rounds, quick, tmp_path,
 
 
 @needs_data
-@pytest.mark.parametrize(("name", "rounds"), [("rotating-mnist", 40), ("portraits", 40), ("cover-type", 400)])
+@pytest.mark.parametrize(("name", "rounds"), [("rotating-mnist", 24), ("portraits", 24), ("cover-type", 400)])
 def test_the_preset_plays_a_column_within_its_budget(name, rounds, quick, tmp_path, capsys):
-    arguments = ["reproduce", name, "--seeds", "2", "--rounds", str(rounds), "--data-dir", str(DATA), "--device", "cpu"]
+    arguments = ["reproduce", name, "--seeds", "1", "--rounds", str(rounds), "--data-dir", str(DATA), "--device", "cpu"]
     assert main([*arguments, "--methods", "osamd,osamd-preset", "--budget", "10%", "--out", str(tmp_path)]) == 0
     assert "with a budget of 10 % of the labels" in capsys.readouterr().out
     results = json.loads((tmp_path / "results.json").read_text())
