@@ -147,7 +147,7 @@ class AskTell(ABC):
     def expire(self, decision: Decision | int | None = None, *, older_than: int | None = None) -> int:
         """Give up waiting for one query, or for all asked more than `older_than` rounds ago; returns how many.
 
-        The pseudolabel stands in for the label: the teacher's opinion of now.
+        The pseudolabel of now stands in for the label.
         """
         if (decision is None) == (older_than is None):
             raise InputError("`expire(...)`: give a decision or its id, or older_than=rounds, and not both.")
@@ -165,24 +165,31 @@ class AskTell(ABC):
 
     def peek(self, x: Any) -> Decision:
         """The decision that `ask` would make, without a round: nothing is drawn or counted, and it cannot be told."""
+        return self._peeked(x, "peek")
+
+    def _peeked(self, x: Any, call: str) -> Decision:
+        """`peek` for a call that errors are to name."""
         if self._held is not None:
             self._set_aside(self._held)
-        sample = self._sample(x)
-        sample = self._core.copied(sample)
-        seen = self._core.peek(sample)
-        if seen[0] < 0:
-            raise self._core.refusal(sample)
+        try:
+            sample = self._sample(x)
+            sample = self._core.copied(sample)
+            seen = self._core.peek(sample)
+            if seen[0] < 0:
+                raise self._core.refusal(sample)
+        except InputError as error:
+            raise InputError(str(error).replace("`ask(x=", f"`{call}(x=", 1)) from error
         decision = Decision(-1, (seen[0], False, *seen[2:]), self, math.nan)
         decision._closed = "no round"
         return decision
 
     def predict(self, x: Any) -> Any:
         """The class that `ask` would decide for, without a round."""
-        return self.peek(x).label
+        return self._peeked(x, "predict").label
 
     def predict_proba(self, x: Any) -> dict[Any, float]:
         """The probabilities of the classes that `ask` would give, without a round."""
-        return self.peek(x).probabilities
+        return self._peeked(x, "predict_proba").probabilities
 
     def probabilities_of(self, score: Any) -> dict[Any, float]:
         """The probabilities of the classes, from the score of a decision."""

@@ -193,8 +193,8 @@ def run(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Ask for at most this share of the labels, as in 5%, which osamd-preset has where neither this nor"
-            " --max-labels is given.",
+            help="Ask for at most this share of the labels, as in 5%. By default 5% with osamd-preset; no limit with"
+            " the paper's methods.",
         ),
     ] = None,
     max_labels: Annotated[int | None, typer.Option(min=1, help="Ask for at most so many labels.")] = None,

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from osamd.budget import WITHHELD
-from osamd.errors import InputError, reject, require_whole
+from osamd.errors import InputError, reject, require_number, require_whole
 from osamd.numerics import Array
 
 
@@ -142,6 +142,14 @@ class Decision:
 def plain(value: Any) -> Any:
     """A number of numpy's as Python's own."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def share_asked(budget: Any) -> float | None:
+    """The budget that a user gave, a share of the rounds; None where there is none."""
+    if budget is None:
+        return None
+    rule = "budget is a rate, the share of rounds whose label may be asked for: above 0, at most 1; 5 % is budget=0.05."
+    return require_number("OSAMD", "budget", budget, lambda v: 0.0 < v <= 1.0, rule)
 
 
 def known_classes(classes: Any) -> list[Any]:

@@ -13,7 +13,7 @@ every learner (`osamd.asktell`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +28,7 @@ except ImportError as error:
 from osamd import arbiter, store
 from osamd import budget as budgets
 from osamd.asktell import AskTell
-from osamd.decisions import known_classes
+from osamd.decisions import known_classes, share_asked
 from osamd.errors import InputError, lookup, require_kind, require_positive
 from osamd.fleet.core import NetworkCore, NetworkSamples, PresetNetworkCore, quietly
 from osamd.fleet.devices import device_named
@@ -108,6 +108,7 @@ class OSAMD(AskTell):
         }
         method = meant(method, of_the_paper)
         lookup("OSAMD", "method", method, KNOWN)
+        budget = share_asked(budget)
         if method == PRESET.name:
             refuse_of_the_paper(of_the_paper)
             budget, floor = arbiter.limits(budget, floor)
@@ -116,7 +117,8 @@ class OSAMD(AskTell):
             settings = self._of_the_paper(of_the_paper)
         if source is not None and method != PRESET.name:
             raise InputError(
-                "`OSAMD(source=...)`: it is what the preset remembers; the paper's methods have no memory."
+                "`OSAMD(source=...)`: it is what the preset remembers, and the paper's methods have no memory; leave"
+                " source out."
             )
         limits = budgets.budget(budget, budget_window, max_labels, floor)
         names = [] if classes is None else known_classes(classes)
@@ -129,6 +131,7 @@ class OSAMD(AskTell):
         self._probabilities = outputs == "probabilities"
         self._modes: dict[str, Any] = {"dropout": dropout, "batch_norm": batch_norm}
         self._embeds = False
+        self._named = bool(names)
         if source is not None:
             self._remember(source, seed)
 
@@ -250,8 +253,10 @@ class OSAMD(AskTell):
         unknown = [labels[i] for i in drawn if not isinstance(labels[i], Hashable) or labels[i] not in self._index]
         if unknown:
             known = ", ".join(repr(name) for name in self._classes[:20])
+            named = "" if self._named else " If y holds names, name them by classes=[...], in the order of the outputs."
             raise InputError(
                 f"`OSAMD(source=(X, y))`: y holds {unknown[0]!r:.60}, no such class; the learner was made for {known}."
+                f"{named}"
             )
         rows = torch.cat([self._later(samples[i]) for i in drawn])
         self._core.fleet.remember(0, rows, torch.tensor([self._index[labels[i]] for i in drawn]))
@@ -260,7 +265,8 @@ class OSAMD(AskTell):
         """A sample after the first, which must be like it."""
         row, like = self._row(x), self._core.fleet.sample
         if tuple(row.shape[1:]) != like:
-            raise InputError(f"`ask(x=...)`: x has shape {tuple(row.shape[1:])}; the samples before had {like}.")
+            many = " Give one sample at a time." if tuple(row.shape[2:]) == like else ""
+            raise InputError(f"`ask(x=...)`: x has shape {tuple(row.shape[1:])}; the samples before had {like}.{many}")
         if self._embeds and row.is_floating_point():
             raise InputError("`ask(x=...)`: x holds fractions; the samples before were whole numbers.")
         return row
@@ -338,6 +344,8 @@ class OSAMD(AskTell):
 
     def _row(self, x: Any) -> Tensor:
         """A batch of the one sample, in memory of its own; whole numbers stay whole, for modules that embed them."""
+        if isinstance(x, Mapping):
+            raise InputError("`ask(x=...)`: x is a dictionary; give its values as an array, in the module's order.")
         try:
             read_only = isinstance(x, np.ndarray) and not x.flags.writeable  # which torch warns of
             given = torch.as_tensor(x.copy() if read_only else x, device=self._device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # its import would take a quarter of the time of `osamd --help`
@@ -16,6 +16,9 @@ Part = TypeVar("Part")
 
 LONGEST = 200
 """Characters of a value that an error shows."""
+
+ENCODE = "encode it, as pandas.get_dummies does, or let osamd read the table (osamd run, osamd.prequential.run)"
+"""What to do about text in a sample."""
 
 
 class InputError(ValueError):
@@ -85,8 +88,17 @@ def require_kind(call: str, argument: str, value: object, kind: type, remedy: st
         raise reject(call, argument, value, f"{argument} must be {article} {kind.__name__}; {remedy}.")
 
 
-def require_numbers(call: str, argument: str, values: object) -> NDArray[np.float64]:
-    """Real numbers in an array of one shape, as float64; not text, dates, complex numbers or rows of many lengths."""
+def require_numbers(
+    call: str, argument: str, values: object, names: Sequence[object] | None = None, remedy: str = ""
+) -> NDArray[np.float64]:
+    """Real numbers in an array of one shape, as float64; not text, dates, complex numbers or rows of many lengths.
+
+    Of text among them the first is shown, with the name of its column where there are `names`, and with the `remedy`.
+
+    >>> require_numbers("ask", "x", [1.0, "red"], ["size", "colour"], "encode it")
+    Traceback (most recent call last):
+    osamd.errors.InputError: `ask(x=...)`: x must be numbers; 'colour' is the text 'red': encode it.
+    """
     import numpy as np
 
     try:
@@ -97,7 +109,28 @@ def require_numbers(call: str, argument: str, values: object) -> NDArray[np.floa
         found = f"it holds {array.dtype.name if array.dtype.kind != 'O' else 'other objects'}"
     except (TypeError, ValueError, OverflowError) as error:
         found = f"numpy says: {error}"
+    text = _first_text(values, names)
+    if text:
+        raise InputError(f"`{call}({argument}=...)`: {argument} must be numbers; {text}{remedy and ': '}{remedy}.")
     raise InputError(f"`{call}({argument}=...)`: {argument} must be numbers in rows of one length ({found}).")
+
+
+def _first_text(values: object, names: Sequence[object] | None) -> str:
+    """Which of the values is text, in words; nothing where none is, or where they have no shape."""
+    import numpy as np
+
+    try:
+        array = np.asarray(values, dtype=object)
+    except (TypeError, ValueError, OverflowError):
+        return ""
+    found = next(((i, value) for i, value in enumerate(array.flat) if isinstance(value, str | bytes)), None)
+    if found is None:
+        return ""
+    width = array.shape[-1] if array.ndim else 1
+    which = "one of them" if array.ndim else "it"
+    if names is not None and len(names) == width:
+        which = repr(names[found[0] % width])
+    return f"{which} is the text {found[1]!r:.60}"
 
 
 def require_finite(call: str, argument: str, rows: NDArray[np.float64]) -> None:

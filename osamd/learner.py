@@ -23,8 +23,9 @@ from osamd import budget as budgets
 from osamd.asktell import AskTell
 from osamd.compiled.core import LinearCore
 from osamd.compiled.preset import PresetCore
-from osamd.decisions import known_classes, plain
+from osamd.decisions import known_classes, plain, share_asked
 from osamd.errors import (
+    ENCODE,
     InputError,
     reject,
     require_finite,
@@ -124,6 +125,7 @@ class OSAMD(AskTell):
         )
         self._standardise = bool(standardise)
         self._names: list[str] | None = None
+        budget = share_asked(budget)
         if method == PRESET.name:
             refuse_of_the_paper(of_the_paper)
             budget, floor = arbiter.limits(budget, floor)
@@ -157,8 +159,13 @@ class OSAMD(AskTell):
             raise InputError("`from_source(start=...)`: the start is fitted to X and y; leave it out.")
         columns = getattr(X, "column_names", None) or getattr(X, "columns", None)  # of Arrow, or of other data frames
         if columns is not None and not hasattr(X, "to_numpy"):
-            X = np.column_stack([np.asarray(X[name]) for name in columns])
-        rows = require_numbers("from_source", "X", X.to_numpy() if hasattr(X, "to_numpy") else X)
+            X = [np.asarray(X[name]) for name in columns]
+            numeric = all(column.dtype.kind in "biuf" for column in X)
+            X = np.column_stack(X if numeric else [column.astype(object) for column in X])
+        if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+            raise InputError("`from_source(X=...)`: X is a list of dictionaries; give pandas.DataFrame(X), a table.")
+        table = X.to_numpy() if hasattr(X, "to_numpy") else X
+        rows = require_numbers("from_source", "X", table, None if columns is None else list(columns), ENCODE)
         if rows.ndim != 2 or not len(rows):
             raise InputError(f"`from_source(X=...)`: X must be a table of rows; its shape is {rows.shape}.")
         require_finite("from_source", "X", rows)
@@ -304,7 +311,7 @@ def names_of(x: Any) -> list[str] | None:
     keys: list[Any] = []
     if isinstance(x, Mapping):
         keys = list(x)
-    elif hasattr(x, "to_numpy"):
+    elif hasattr(x, "to_numpy") and getattr(x, "ndim", 1) == 1:  # a row, not a table
         keys = list(getattr(x, "index", ()))
     elif isinstance(x, tuple):
         keys = list(getattr(x, "_fields", ()))  # as `itertuples` gives rows
@@ -323,9 +330,11 @@ def one_row(x: Any, names: list[str] | None) -> Array:
         x = [getattr(x, name) if isinstance(x, tuple) else x[name] for name in names]
     if np.ma.is_masked(x):
         raise InputError("`ask(x=...)`: x has masked values; fill them first.")
-    row = require_numbers("ask", "x", x)
+    row = require_numbers("ask", "x", x, names if given is not None else None, ENCODE)
     if row.ndim != 1:
-        raise InputError(f"`ask(x=...)`: x must be one row of numbers; its shape is {row.shape}.")
+        many = " Give one row at a time; for many at once there is osamd.adapters.sklearn.OSAMDClassifier."
+        shown = f"x must be one row of numbers; its shape is {row.shape}.{many if row.ndim > 1 else ''}"
+        raise InputError(f"`ask(x=...)`: {shown}")
     return np.array(row)
 
 

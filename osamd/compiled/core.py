@@ -16,7 +16,7 @@ from osamd.budget import enter, terms
 from osamd.compiled.kernels import kind_of_round, once
 from osamd.compiled.lowering import jit, lower
 from osamd.compiled.one import SEEN, VECTORS, halves, memory_of, of_classes, params, sizes
-from osamd.errors import LONGEST, InputError, require_numbers
+from osamd.errors import ENCODE, LONGEST, InputError, require_numbers
 from osamd.honest import confirm, expect
 from osamd.methods import Learner
 from osamd.numerics import Array
@@ -33,13 +33,13 @@ class Rows:
 
     book: Array
     meter: Array
-    remedy = "and leave out or scale down what is so large"
+    too_large = "x holds numbers too large for the model; leave out or scale down what is so large."
 
     def __init__(self, features: int) -> None:
         self.features = features
 
     def copied(self, sample: Array) -> Array:
-        return np.array(require_numbers("ask", "x", sample))
+        return np.array(require_numbers("ask", "x", sample, remedy=ENCODE))
 
     def refusal(self, sample: Array) -> InputError:
         if len(sample) != self.features:
@@ -51,10 +51,7 @@ class Rows:
                 f"`ask(x=...)`: x holds {str(sample.tolist())[:LONGEST]}; features must be finite, so fill or drop"
                 " missing values first."
             )
-        return InputError(
-            "`ask(x=...)`: the scores are not finite: x is too large, or the steps have been too large for these"
-            f" features and the learner is lost. Then load an earlier save or make a new one, {self.remedy}."
-        )
+        return InputError(f"`ask(x=...)`: {self.too_large}")
 
     def stacked(self, samples: list[Array]) -> Array:
         return np.array(samples)
@@ -83,7 +80,11 @@ class Rows:
 class LinearCore(Rows):
     """A linear model for `osamd.asktell`, compiled. With `standardise` features are scaled by running statistics."""
 
-    remedy = "scale the features (standardise=True), or lower eta or the L2 term"
+    too_large = (
+        "the scores are not finite: x is too large, or the steps have been too large for these features and the learner"
+        " is lost. Then load an earlier save or make a new one, scale the features (standardise=True), or lower eta or"
+        " the L2 term."
+    )
 
     def __init__(self, learner: Learner, book: Array, meter: Array, standardise: bool) -> None:
         super().__init__(learner.model.features)

@@ -309,8 +309,13 @@ def notes(outcome: Outcome) -> list[str]:
     classes = ", ".join(map(repr, outcome.classes[:10])) + (", ..." if len(outcome.classes) > 10 else "")
     features = sum(len(column.features) for column in outcome.columns)
     start = f"Started from {_counted(outcome.warmup, 'labelled row')}"
-    said = [f"{start}; {_counted(features, 'feature')}; classes {classes}.", *_on_labels(outcome)]
-    said += _on_estimate(outcome)
+    said = [f"{start}; {_counted(features, 'feature')}; classes {classes}."]
+    if outcome.meant_by:
+        said.append(
+            f"--{outcome.meant_by} means the paper's OSAMD (--method osamd), which has no budget unless --budget is"
+            " given; leave it out for the preset."
+        )
+    said += [*_on_labels(outcome), *_on_estimate(outcome), *_on_baseline(outcome)]
     health = outcome.learner.health()
     if health.collapsed:
         said.append(f"Alarm: self-training has collapsed in the last rounds. {health.why}")
@@ -346,11 +351,23 @@ def _on_estimate(outcome: Outcome) -> list[str]:
             " labels told say too little of the accuracy."
         ]
     if found.labels < LEAST_LABELS:
-        return []
+        return [f"Too few labels ({found.labels}) for an estimate of the accuracy."]
     said = f"From {_counted(found.labels, 'label')} told alone the accuracy is estimated at {_range(found)}"
     if late.rounds < found.rounds and late.labels >= LEAST_LABELS and 2 * late.blind <= late.rounds:
         said += f", over the last {_counted(late.rounds, 'round')} at {_range(late)}"
     return [said + "."]
+
+
+def _on_baseline(outcome: Outcome) -> list[str]:
+    """That the labels were of no use, where the model of the warm-up left alone is as good."""
+    alone = outcome.baselines.get("left-alone")
+    ours = [run.accuracy for run in outcome.repeats[outcome.settings["method"]]]
+    if alone is None or alone.accuracy < float(np.mean(ours)):
+        return []
+    return [
+        f"Left alone, the model of the warm-up is right in {100 * alone.accuracy:.2f} %, as good or better: here the"
+        " labels gained nothing, as where nothing drifts that matters."
+    ]
 
 
 def _range(found: Accuracy) -> str:

@@ -119,6 +119,8 @@ class Outcome:
     """"left-alone", the start model never told anything, and "commonest-class" of the warm-up rows; none without."""
     data: Rows
     """The table as it was read."""
+    meant_by: str = ""
+    """The setting, eta or sigma, that meant the paper's OSAMD where no method was named."""
 
     def row(self, sample: Mapping[str, Any]) -> Array:
         """A raw row, by the names of the columns, as the features that the learner takes; see `Rows.row`."""
@@ -163,10 +165,10 @@ def run(
     The label of a row is told only where the learner asked for it, after the `delay` ("fixed:100", "random:100",
     "bursty:500", "lost:0.2", or several with commas); with a delay the same is played without, too. Without a `method`,
     eta and sigma it is the preset; with eta or sigma the paper's OSAMD. `compare` plays the paper's methods beside it,
-    on the same rows and draws; those that ask uniformly get its label rate. The draws decide what is asked, so that
-    `seeds` of them are played (seed, seed + 1, ...; 5 where methods or delays are compared, else 1), and means over
-    them are reported. `budget` is a share of the rounds (0.05 or "5%"), `max_labels` a count; the preset asks for at
-    most 5 % where neither is given. How tables are read is told by `osamd.tables.rows`; for the paper's methods
+    on the same rows and draws; those that ask uniformly do so at the rate it took. The draws decide what is asked, so
+    that `seeds` of them are played (seed, seed + 1, ...; 5 where methods or delays are compared, else 1), and means
+    over them are reported. `budget` is a share of the rounds (0.05 or "5%"), `max_labels` a count; the preset asks for
+    at most 5 % where no budget is given. How tables are read is told by `osamd.tables.rows`; for the paper's methods
     features are standardised by their running mean and deviation. `start` and `done` are told of the progress.
 
     Memory is that of one block of rows and about 50 bytes a round, and one for every method and seed; where the rows
@@ -184,6 +186,7 @@ def run(
     (True, True, 500)
     """
     rate = None if budget is None else share(budget)
+    meant_by = "" if method is not None else "eta" if eta is not None else "sigma" if sigma is not None else ""
     method = meant(method, {"eta": eta, "sigma": sigma})
     kind = lookup("run", "method", method, KNOWN)
     if kind.query == "uniform" and rate is None:
@@ -255,6 +258,7 @@ def run(
         repeats_without_delay=prompt,
         baselines={name: Baseline(*one) for name, one in alone.found().items()},
         data=data,
+        meant_by=meant_by,
     )
 
 
@@ -277,8 +281,8 @@ def _compared(
     what: str,
     limits: dict[str, Any],
 ) -> dict[str, Run]:
-    """The paper's methods that are not there yet, at equal labels: those that ask uniformly get the preset's rate where
-    it was played, else that of OSAMD, which comes first.
+    """The paper's methods that are not there yet, at equal labels: those that ask uniformly do so at the rate that the
+    preset took where it was played, else OSAMD, which comes first. So they take as many on average.
 
     Where that asked for nothing they ask for nothing either. `before` are the runs of the seeds before.
     """
@@ -295,7 +299,7 @@ def _compared(
             own = {}
         elif one.query == "uniform":
             rate = runs[PRESET.name if PRESET.name in runs else "osamd"].labels
-            own = {"budget": rate} if rate > 0.0 else {"label_rate": 0.0}
+            own = {"label_rate": rate, "max_labels": limits["max_labels"]}
         runs[one.name] = _run_of(one.name, player.play(one.name, late, seed, what, **own))
     return runs
 

@@ -17,6 +17,14 @@ Database = Annotated[
     ),
 ]
 Share = Annotated[str | None, typer.Option(metavar="SHARE", help="Ask for at most this share of the labels, as in 5%.")]
+OwnShare = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Ask for at most this share of the labels, as in 5%. By default 5% with osamd-preset; no limit with the"
+        " paper's methods.",
+    ),
+]
 MaxLabels = Annotated[int | None, typer.Option(min=1, help="Ask for at most so many labels.")]
 Window = Annotated[int | None, typer.Option(min=1, help="Keep --budget in any so many rounds on end, too.")]
 Listed = list[str] | None
@@ -44,7 +52,7 @@ def init(
     shape: Annotated[
         str | None, typer.Option(metavar="1,28,28", help="With --module: the shape of one sample; flat by default.")
     ] = None,
-    budget: Share = None,
+    budget: OwnShare = None,
     budget_window: Window = None,
     max_labels: MaxLabels = None,
     classes: Annotated[Listed, typer.Option(help="With --source: all classes, those of TABLE by default.")] = None,
@@ -95,8 +103,11 @@ def init(
     learner = made.learner()
     limits = [f"{100 * learner.limits.rate:g} %"] if learner.limits.rate is not None else []
     limits += [f"{learner.limits.max_labels:,}"] if learner.limits.max_labels is not None else []
+    kind = KNOWN[learner.method]
     asks = f", and asks for at most {' and '.join(limits)} of the labels" if limits else ""
-    print(f"The learner is {KNOWN[learner.method].title}{asks}.")
+    if not limits and kind.query == "margin":
+        asks = ", and asks without a limit; --budget 5% would set one"
+    print(f"The learner is {kind.title}{asks}.")
     if told.ignored:
         print(f"Left out: {', '.join(told.ignored)}.")
     print(f"Start it by: osamd serve --dir {state}")
@@ -167,12 +178,14 @@ def token(
 
 def replay(
     state: Folder,
-    sigma: Annotated[float | None, typer.Option(help="Larger asks for more; with a budget, where it starts.")] = None,
+    sigma: Annotated[
+        float | None, typer.Option(help="Of the paper's methods: larger asks for more; with a budget, where it starts.")
+    ] = None,
     budget: Share = None,
     budget_window: Window = None,
     max_labels: MaxLabels = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="Another method.")] = None,
-    eta: Annotated[float | None, typer.Option(help="The student's step.")] = None,
+    eta: Annotated[float | None, typer.Option(help="Of the paper's methods: the student's step.")] = None,
     database: Database = None,
 ) -> None:
     """What would have been: play the recorded stream under other settings.

@@ -58,6 +58,54 @@ def test_samples_that_do_not_fit_are_refused(what, standardise):
     held.tell(open_decision, "no")
 
 
+def test_text_in_a_sample_is_named_with_its_column_and_the_remedy():
+    pandas = pytest.importorskip("pandas")
+    row = namedtuple("row", ["a", "b"])
+    for held in (fresh(), osamd.OSAMD()):
+        for x in ({"a": 1.0, "b": "red"}, pandas.Series({"a": 1.0, "b": "red"}), row(a=1.0, b="red")):
+            with pytest.raises(InputError, match=r"ask\(x=.*'b' is the text 'red': encode it, as pandas.get_dummies"):
+                held.ask(x)
+        for x in ([1.0, "red"], np.array([1.0, "red"], dtype=object)):
+            with pytest.raises(InputError, match="one of them is the text 'red': encode it"):
+                held.ask(x)
+
+
+def test_text_in_source_data_is_named_with_its_column_and_the_remedy():
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    columns = {"a": [1.0, 2.0], "b": ["red", "blue"]}
+    for table in (pandas.DataFrame(columns), arrow.table(columns)):
+        with pytest.raises(InputError, match=r"from_source\(X=.*'b' is the text 'red': .*osamd.prequential.run"):
+            osamd.OSAMD.from_source(table, [0, 1])
+    with pytest.raises(InputError, match=r"give pandas.DataFrame\(X\)"):
+        osamd.OSAMD.from_source([{"a": 1.0}, {"a": 2.0}], [0, 1])
+
+
+def test_many_rows_where_one_is_meant_are_refused_by_the_call_that_was_made():
+    pandas = pytest.importorskip("pandas")
+    held = fresh()
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}, index=["first", "second"])
+    for call in (held.ask, held.peek, held.predict, held.predict_proba):
+        for x in (np.ones((3, 2)), [[1.0, 2.0]], frame):
+            with pytest.raises(InputError, match=rf"^`{call.__name__}\(x=.* one row at a time; .*OSAMDClassifier"):
+                call(x)
+        with pytest.raises(InputError, match=rf"^`{call.__name__}\(x="):
+            call(np.ones(3))
+
+
+@pytest.mark.parametrize("budget", [5, "5%", 0, -0.1, True, math.nan])
+@pytest.mark.parametrize("method", [None, "osamd"])
+def test_a_budget_that_is_no_share_is_refused_as_the_learners(budget, method):
+    with pytest.raises(InputError, match=r"^`OSAMD\(budget=.*5 % is budget=0.05"):
+        osamd.OSAMD(features=2, budget=budget, method=method)
+
+
+def test_the_preset_speaks_of_numbers_too_large_and_of_no_steps():
+    held = fresh()
+    with pytest.raises(InputError, match="x holds numbers too large") as refused:
+        held.ask([1e300, -1e300])
+    assert "steps" not in str(refused.value)
+
+
 def test_labels_that_are_no_class_are_refused():
     held = fresh()
     decision = held.ask([1.0, 2.0])

@@ -150,8 +150,9 @@ def test_a_table_makes_a_service_of_the_preset(table, capsys):
 
 
 @pytest.mark.parametrize("given", [("--method", "osamd"), ("--eta", "0.02"), ("--sigma", "2")])
-def test_a_method_of_the_paper_is_named_or_meant_by_its_settings(given, table):
+def test_a_method_of_the_paper_is_named_or_meant_by_its_settings(given, table, capsys):
     assert main(["init", "pumps", "--source", "pumps.csv", "--label", "state", *given]) == 0
+    assert "The learner is OSAMD, and asks without a limit; --budget 5% would set one." in capsys.readouterr().out
     learner = open_state(Path("pumps")).learner()
     assert (learner.method, learner.limits.rate) == ("osamd", None)
     assert learner._standardise
@@ -512,5 +513,9 @@ def test_a_database_that_fails_under_a_command_is_told_in_a_sentence(tmp_path, m
 def test_every_command_of_the_service_has_help_with_an_example_or_needs_none(capsys):
     for command in commands.COMMANDS:
         assert main([command.__name__, "--help"]) == 0
-        told = capsys.readouterr().out
+        told = " ".join(capsys.readouterr().out.replace("│", " ").split())
         assert "Example: osamd" in told or command.__name__ == "demo"
+        if command.__name__ in ("init", "replay"):
+            assert told.count("Of the paper's methods:") == 2
+        if command.__name__ == "init":
+            assert "By default 5% with osamd-preset; no limit with the paper's methods." in told
