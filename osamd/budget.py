@@ -132,8 +132,8 @@ def budget(
     where that is more. A window is filled but for 4 % of its places, or 4 where that is less; where `rate` * `window`
     is below 50 it is often full, and rounds are withheld.
 
-    While the budget allows a query, its probability is at least `floor`: by default `rate` / 4 (the preset gives a tenth
-    of it), or 0 without a rate.
+    While the budget allows a query, its probability is at least `floor`: by default `rate` / 4 (the preset's is a
+    tenth of it), or 0 without a rate.
 
     >>> budget(rate=0.05)
     Budget(rate=0.05, window=None, max_labels=None, floor=0.0125)
