@@ -256,7 +256,7 @@ ROWS = [[0.0], [1.0]]
         (ROWS, [[0.0], [math.nan]], "q must be finite; drop or fill"),
         ([[0.0], [math.inf]], ROWS, "p must be finite"),
         (ROWS, [[0.0, 1.0], [1.0, 1.0]], "as many columns as p, which has 1"),
-        (ROWS, [["a"], ["b"]], "q must be numbers in rows"),
+        (ROWS, [["a"], ["b"]], "q must be numbers; one of them is the text 'a'"),
     ],
 )
 def test_bad_windows_are_refused_by_every_measure(measure, p, q, says):
