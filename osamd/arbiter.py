@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from osamd.errors import require_rate
-
 DISCOUNT = 0.95
 """Of the experts' losses, a label: the arbiter looks back some twenty labels."""
 DOUBT = 0.05
@@ -27,7 +25,7 @@ RATE = 0.05
 
 def limits(budget: float | None, floor: float | None) -> tuple[float, float]:
     """The preset's budget and floor, where they are not given. It has a rate always, to steer by."""
-    rate = RATE if budget is None else require_rate("OSAMD", "budget", budget)
+    rate = RATE if budget is None else budget
     return rate, FLOOR * rate if floor is None else floor
 
 

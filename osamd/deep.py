@@ -310,7 +310,7 @@ class OSAMD(AskTell):
             why = " ".join(str(error).split())[:200]
             raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
         for name, parameter in module.named_parameters(remove_duplicate=False):
-            parameter.requires_grad_(name in content["learning"])
+            parameter.requires_grad_(name in content.get("learning", [name]))  # older files do not say it
         settings = store.settings_from_json(content["settings"])
         own = {"eta": settings.eta, "loss": settings.loss.name, "l2": settings.loss.l2, **content["modes"]}
         learner = cls(

@@ -6,7 +6,7 @@ import difflib
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:  # its import would take a quarter of the time of `osamd --help`
     import numpy as np
@@ -86,6 +86,15 @@ def require_kind(call: str, argument: str, value: object, kind: type, remedy: st
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         raise reject(call, argument, value, f"{argument} must be {article} {kind.__name__}; {remedy}.")
+
+
+def require_place(arrays: Mapping[str, NDArray[Any]], name: str, shape: Sequence[int]) -> NDArray[Any]:
+    """An array of a saved learner, if it has the shape that this osamd gives it."""
+    if name not in arrays or arrays[name].shape != tuple(shape):
+        raise InputError(
+            "`load`: the file holds a learner of another make than this osamd's; load it with the one that wrote it."
+        )
+    return arrays[name]
 
 
 def require_numbers(

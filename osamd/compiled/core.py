@@ -5,6 +5,7 @@ the features, all in the one vector of `osamd.compiled.one`, since every argumen
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -16,7 +17,7 @@ from osamd.budget import enter, terms
 from osamd.compiled.kernels import kind_of_round, once
 from osamd.compiled.lowering import jit, lower
 from osamd.compiled.one import SEEN, VECTORS, halves, memory_of, of_classes, params, sizes
-from osamd.errors import ENCODE, LONGEST, InputError, require_numbers
+from osamd.errors import ENCODE, LONGEST, InputError, require_numbers, require_place
 from osamd.honest import confirm, expect
 from osamd.methods import Learner
 from osamd.numerics import Array
@@ -28,7 +29,7 @@ PEEK = -1.0
 """In place of a uniform: observe, and count nothing."""
 
 
-class Rows:
+class Rows(ABC):
     """What linear models have in common: their samples are rows of so many numbers."""
 
     book: Array
@@ -65,16 +66,11 @@ class Rows:
 
     def restore(self, arrays: dict[str, Array]) -> None:
         for name, place in self._places().items():
-            if name not in arrays or arrays[name].shape != place.shape:
-                raise InputError(
-                    "`load`: the file holds a learner of another make than this osamd's; load it with the one that"
-                    " wrote it."
-                )
-            place[:] = arrays[name]
+            place[:] = require_place(arrays, name, place.shape)
 
+    @abstractmethod
     def _places(self) -> dict[str, Array]:
         """What has been learned, by name: views, to be saved and taken up again."""
-        raise NotImplementedError
 
 
 class LinearCore(Rows):

@@ -76,6 +76,10 @@ class PresetCore(Rows):
         if not np.isfinite(part.variance).all():
             raise InputError("`from_source(X=...)`: X holds numbers too large to be squared; scale its columns.")
 
+    def restore(self, arrays: dict[str, Array]) -> None:
+        super().restore(arrays)
+        hasten(self.book, on=self._state[preset.BEHIND] == 0.0 and self._state[preset.KEPT] == 0.0)  # a book made anew
+
     def _places(self) -> dict[str, Array]:
         part = preset.places(self._state)
         return {"head": self._state[: preset.HEAD], **{name: getattr(part, name) for name in KEPT}}

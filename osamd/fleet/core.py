@@ -14,7 +14,7 @@ from torch import Tensor
 from osamd import budget as budgets
 from osamd import honest
 from osamd.arbiter import POWER
-from osamd.errors import InputError
+from osamd.errors import InputError, require_place
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet
 from osamd.fleet.preset import HANDICAP, PresetFleet, opinion, order
@@ -86,7 +86,7 @@ class NetworkSamples(ABC):
 
     def restore(self, arrays: dict[str, Array]) -> None:
         for name, rows in self._kept().items():
-            rows.copy_(torch.from_numpy(arrays[name]))
+            rows.copy_(torch.from_numpy(require_place(arrays, name, rows.shape)))
 
     def _kept(self) -> dict[str, Tensor]:
         """What is saved; the book is saved with every learner."""

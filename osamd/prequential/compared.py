@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd.errors import InputError
+from osamd.errors import InputError, require_number, require_whole
 from osamd.evaluation.intervals import mean_90
 from osamd.evaluation.many import run_many
 from osamd.methods import PRESET
@@ -154,6 +154,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     try:
         require_peers()
+        require_number("compare", "--budget", given.budget, lambda v: 0.0 < v <= 1.0, "a share of the rounds, as 0.05.")
+        for option in ("rounds", "seeds"):
+            require_whole("compare", f"--{option}", getattr(given, option))
     except InputError as error:
         parser.error(str(error))
     settings = {"budget": given.budget, "seeds": given.seeds, "rounds": given.rounds}

@@ -199,7 +199,7 @@ def experiment(
         about = [column.name, described(chosen), stream.facts, tasks, rates, rounds, on.type, budget]
         folder = None if checkpoint is None else checkpoint / f"{name}-{number}"
         if phase == [PRESET.name]:
-            fleet: Playing = _preset_fleet(column, stream, numbers, modules, budget or arbiter.RATE, on)
+            fleet: Playing = _preset_fleet(column, stream, numbers, modules, budget, on)
         else:
             fleet = _fleet(column, stream, chosen, tasks, rates, modules, on)
         done = _play(column, fleet, tasks, samples, told, folder, _identity(about, modules))
@@ -210,7 +210,13 @@ def experiment(
     machine = torch.cuda.get_device_name(on) if on.type == "cuda" else "CPU"
     speed = played / len(phases) / max(seconds, 1e-9)
     kept = {m: [runs.get((m, s)) for s in numbers] for m in methods}
-    facts = machine, engine, speed, peak_memory_mib(on), budget or arbiter.RATE if PRESET.name in methods else None
+    facts = (
+        machine,
+        engine,
+        speed,
+        peak_memory_mib(on),
+        arbiter.limits(budget, None)[0] if PRESET.name in methods else None,
+    )
     return Outcome(column, which, rounds, stream.facts, kept, stopped, *facts)
 
 
@@ -240,7 +246,7 @@ def _preset_fleet(
     stream: RealStream,
     seeds: Sequence[int],
     modules: Sequence[nn.Module],
-    rate: float,
+    share: float | None,
     device: torch.device,
 ) -> PresetFleet:
     """The preset for every seed, with a memory of its source."""
@@ -251,7 +257,7 @@ def _preset_fleet(
         x, y = source_of(stream, seed)
         drawn = remembered(len(y), seed)
         members.append(PresetMember(modules[seed], *_rows(stream, seed), (x[drawn], y[drawn])))
-    rate, floor = arbiter.limits(rate, None)
+    rate, floor = arbiter.limits(share, None)
     books = np.stack([open_book(budget(rate, floor=floor), 1.0, PRESET.query) for _ in seeds])
     return PresetFleet(members, stream.shape, books, device=device, probabilities=column.probabilities)
 

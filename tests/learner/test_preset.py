@@ -59,6 +59,13 @@ def test_other_units_of_the_features_change_nothing(classes):
     assert played(one, x, y) == played(other, x * SCALES, y)
 
 
+def test_a_learner_with_a_source_saves_up_its_first_labels_also_where_its_budget_is_changed():
+    x, y = np.array([[-1.0], [1.0]] * 20), np.array([0, 1] * 20)
+    learner = OSAMD.from_source(x, y, budget=0.1)
+    fresh = OSAMD.from_source(x, y, budget=0.2)
+    assert np.array_equal(learner.remade(budget=0.2)._book, fresh._book)
+
+
 def test_asking_leaves_the_model_as_it_is_and_a_late_label_teaches_like_a_late_sample():
     x, y = stream(2)
     late, simple = (OSAMD(features=5, method="osamd-preset", budget=1.0) for _ in range(2))
