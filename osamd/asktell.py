@@ -90,7 +90,7 @@ class AskTell(ABC):
         # Held here, since a look-up through the core costs as much as a short round.
         self._sample = sample
         self._observe: Callable[[Any, float], Any] = core.observe
-        self._learn: Callable[[int], Any] = core.learn
+        self._learn: Callable[[int, float], Any] = core.learn
 
     def __repr__(self) -> str:
         classes = ", ".join(repr(name) for name in self._classes[:5]) + (", ..." if len(self._classes) > 5 else "")
@@ -405,12 +405,16 @@ class AskTell(ABC):
 
     def _finish(self, decision: Decision, label: int) -> None:
         """Play the second half of the round for the decision in hand."""
-        self._learn(label)
+        self._learn(label, self._weight(decision))
         self._held = None
         if decision._seen[1]:
             self._close(decision, label)
         else:
             decision._closed, decision._sample = "told", None
+
+    def _weight(self, decision: Decision) -> float:
+        """The least probability of a query over that of this one, at most 1; 0 for a label that was not asked for."""
+        return min(1.0, self._limits.floor / decision._seen[4]) if decision._seen[1] else 0.0
 
     def _close(self, decision: Decision, label: int) -> None:
         """The query is answered: its label, or that none came, goes to the meter."""

@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     raise ImportError("networks need PyTorch: pip install 'osamd[deep]'") from error
 
-from osamd import arbiter, store
+from osamd import store
 from osamd import budget as budgets
 from osamd.asktell import AskTell
 from osamd.decisions import known_classes, share_asked

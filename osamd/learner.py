@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osamd import arbiter, source, store
+from osamd import source, store
 from osamd import budget as budgets
 from osamd.asktell import AskTell
 from osamd.compiled.core import LinearCore
@@ -49,6 +49,7 @@ from osamd.methods import (
 from osamd.methods import learner as bound
 from osamd.models import linear
 from osamd.numerics import Array
+from osamd.preset import arbiter
 
 REACH = 0.3
 """eta (features + 1) where no eta is given: with standardised features, how far one step moves a score, about."""
@@ -199,6 +200,8 @@ class OSAMD(AskTell):
         index = {name: i for i, name in enumerate(names)}
         truth = np.array([index[label] for label in labels])
         core.start(source.fit(rows, truth, len(names)))
+        if isinstance(core, PresetCore):
+            core.remember(rows, truth)
         return learner
 
     @classmethod

@@ -96,13 +96,16 @@ class LinearCore(Rows):
         self.observe: Callable[[Array, float], Any] = partial(ask, self._memory)
         if learner.model.classes > 2:
             self._one_score, self.observe = self.observe, self._observe_several
-        self.learn: Callable[[int], Any] = partial(tell, self._memory)
+        self._tell: Callable[[int], Any] = partial(tell, self._memory)
         self.confirm: Callable[..., Any] = partial(confirming(), self.meter)
         self._standardise = standardise
 
     def _observe_several(self, sample: Array, u: float) -> Any:
         # Compiled code that returns an array cannot be kept on disk, so the scores are copied here.
         return *self._one_score(sample, u)[:7], of_classes(self._memory)[1].copy()
+
+    def learn(self, y: int, weight: float = 0.0) -> None:
+        self._tell(y)
 
     def peek(self, sample: Array) -> Any:
         return self.observe(sample, PEEK)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from osamd import budget as budgets
 from osamd import honest
-from osamd.arbiter import POWER
+from osamd.preset.arbiter import POWER
 from osamd.errors import InputError, require_place
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet

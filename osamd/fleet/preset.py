@@ -1,7 +1,7 @@
 """The preset for networks: a memory, steps in the network's own scale, and an arbiter; it needs no step size.
 
 As in `osamd.preset`, a conservative student trains itself on pseudolabels, an aggressive teacher learns from the newest
-labels alone, and an arbiter (`osamd.arbiter`) mixes their probabilities. The mixture gives the pseudolabel, decides,
+labels alone, and an arbiter (`osamd.preset.arbiter`) mixes their probabilities. The mixture gives the pseudolabel, decides,
 and says how unsure it is. With p_e the probabilities of student (e = 0) and teacher (1):
 
     p = sum_e a_e p_e,  a_e ~ exp(-L_e - HANDICAP [e > 0])          opinion: pseudolabel, decision, margin m
@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from osamd.arbiter import POWER, mix, weigh
+from osamd.preset.arbiter import POWER, mix, weigh
 from osamd.budget import enter, terms
 from osamd.compiled.lowering import jit, lower
 from osamd.errors import InputError

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd import arbiter
+from osamd.preset import arbiter
 from osamd.errors import InputError, lookup, require_whole
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.learner import OSAMD, REACH

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd import arbiter
+from osamd.preset import arbiter
 from osamd.budget import budget, open_book
 from osamd.errors import InputError, lookup
 from osamd.evaluation.intervals import Mean, mean_90

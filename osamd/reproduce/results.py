@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from osamd import arbiter
+from osamd.preset import arbiter
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.methods import KNOWN, METHODS, PRESET

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd import arbiter
+from osamd.preset import arbiter
 from osamd.compiled import play
 from osamd.evaluation.comparators import exact_optima
 from osamd.evaluation.many import run_many
