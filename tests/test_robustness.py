@@ -126,6 +126,7 @@ def test_a_bar_holds_for_the_mean_and_for_the_worst_seed(by_seed, holds):
     assert all((harm_report.BROKEN in row[2]) is not holds for row in nobody.rows)
     assert bars.rows[0][2] == f"{7 if holds else 0} of 7"
     assert nobody.rows[0][3] == "unknown 2"
+    assert bars.rows[0][4] == "unknown 14"
 
 
 def test_wrong_answers_have_a_wider_bar_and_answered_ones_none_for_a_single_seed():

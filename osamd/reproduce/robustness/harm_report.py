@@ -123,5 +123,7 @@ def _bars(ways: Mapping[str, Any], over: str) -> Table:
         title, worst = min(cells, key=lambda pair: float(pair[1]["points"]["mean"]))
         held = sum(cell["holds"] for _, cell in cells)
         where = f"{worst['points']['mean']:+.2f} on {title} at {in_percent(worst['budget'])}"
-        rows.append([way["title"], _rule(way["bar"]), f"{held} of {len(cells)}", where])
-    return Table(f"Do no harm: which bars hold; {over}", ["answers", "bar", "holds in", "worst mean"], rows)
+        said = _words([cell for _, cell in cells])
+        rows.append([way["title"], _rule(way["bar"]), f"{held} of {len(cells)}", where, said])
+    columns = ["answers", "bar", "holds in", "worst mean", "health at the end"]
+    return Table(f"Do no harm: which bars hold; {over}", columns, rows)
