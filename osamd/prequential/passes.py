@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd.errors import InputError
+from osamd.evaluation.answers import Delay
 from osamd.learner import OSAMD
 from osamd.methods import KNOWN, OF_THE_PAPER, PRESET
 from osamd.numerics import Array
-from osamd.prequential.delays import Delay
 from osamd.prequential.playing import Played, play
 from osamd.streams.base import Labels
 from osamd.tables import Rows

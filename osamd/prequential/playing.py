@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd.errors import InputError
+from osamd.evaluation.answers import Answers, Delay, Desk
 from osamd.learner import OSAMD
 from osamd.ledger import Ledger
 from osamd.losses import loss
 from osamd.numerics import Array
-from osamd.prequential.delays import Arrivals, Delay, arrivals, delay_generator
 from osamd.streams.base import Labels
 
 Blocks = Iterable[tuple[Array, Labels]]
@@ -56,46 +56,23 @@ def play(
     """
     classes = learner.classes
     index = {name: i for i, name in enumerate(classes)}
-    generator = delay_generator(seed)
     book, checks = _Book(), _Checks(learner)
-    came: list[int] = []
-    due: dict[int, list[tuple[Any, Any]]] = {}
-    ask, tell, expire = learner.ask, learner.tell, learner.expire
-    t = 0
+    desk = Desk(learner, classes, Answers(delay or Delay()), seed)
+    ask, take = learner.ask, desk.take
     for x, y in blocks:
-        late = None if delay is None else arrivals(delay, generator, t, len(y))
-        whens, lost = ([], []) if late is None else _listed(late)
-        first, decisions = t, []
-        for row, label in zip(np.ascontiguousarray(x), [classes[i] for i in y.tolist()], strict=True):
+        decisions = []
+        for row, truth in zip(np.ascontiguousarray(x), y.tolist(), strict=True):
             decision = ask(row)
             decisions.append(decision)
-            if not decision.query:
-                tell(decision)
-            elif late is None:
-                tell(decision, label)
-                came.append(t)
-            else:
-                due.setdefault(whens[t - first], []).append((decision, None if lost[t - first] else label))
-            if due and t in due:
-                for waiting, told in due.pop(t):
-                    if told is None:
-                        expire(waiting)
-                    else:
-                        tell(waiting, told)
-                        came.append(t)
-            t += 1
-            if t == checks.next:
+            take(decision, truth)
+            if desk.rounds == checks.next:
                 checks.take()
         book.enter(decisions, index, y)
         if progress is not None:
-            progress(t)
-    if not t:
+            progress(desk.rounds)
+    if not desk.rounds:
         raise InputError("no row after the warm-up has a label; give a table with labelled rows.")
-    return Played(learner, book.ledger(), np.array(came, dtype=np.int64), checks.taken)
-
-
-def _listed(late: Arrivals) -> tuple[list[int], list[bool]]:
-    return late.when.tolist(), late.lost.tolist()
+    return Played(learner, book.ledger(), np.array(desk.came, dtype=np.int64), checks.taken)
 
 
 class _Checks:

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from osamd.preset import arbiter
 from osamd.errors import InputError, lookup, require_whole
+from osamd.evaluation.answers import Delay
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.learner import OSAMD, REACH
 from osamd.ledger import Ledger
 from osamd.methods import KNOWN, METHODS, PRESET, meant
 from osamd.numerics import Array
-from osamd.prequential.delays import Delay, delay_named
+from osamd.prequential.delays import delay_named
 from osamd.prequential.passes import Alone, Kept, Player, Start
 from osamd.prequential.playing import Check, Played
 from osamd.tables import Column, Rows, rows
