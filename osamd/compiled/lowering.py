@@ -37,6 +37,7 @@ SOURCES = (
     "budget.py",
     "honest.py",
     "losses.py",
+    "meter.py",
     "models.py",
     "numerics.py",
     "preset.py",
