@@ -26,6 +26,7 @@ import numpy as np
 
 from osamd import budget as budgets
 from osamd import honest, store
+from osamd import meter as meters
 from osamd.decisions import Core, Decision, plain
 from osamd.errors import InputError, lookup, nearest, reject, require_whole
 from osamd.health import Health, health
@@ -312,7 +313,8 @@ class AskTell(ABC):
         arrays, content = saved
         if self._core is not None:
             self._core.restore(arrays)
-        self._book[:], self._meter[:] = arrays.get("book", self._book), arrays["meter"]
+        budgets.take_up(self._book, arrays.get("book", self._book))
+        meters.take_up(self._meter, arrays["meter"])
         self._rounds, self._told, self._expired = (int(content[name]) for name in ("rounds", "told", "expired"))
         self._generator.bit_generator.state = content["generator"]
         self._uniforms = arrays["uniforms"].tolist()

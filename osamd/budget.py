@@ -10,13 +10,15 @@ Asking is what counts, so labels still under way have been paid for. The terms o
 so the probability of every query is known. They depend on the *backlog* of labels earned and not spent: rate * t -
 asked over the whole stream; in a window what comes in at its rate less a slack, places that are left free (4 %, or 4).
 
-- A *reserve* is aimed at, so that rounds are seldom withheld: 3 % of the labels earned, at least 1 and at most 10.
+- The *floor* is the audit: while the budget allows a query, its probability is at least that, whatever the margin.
+- A *reserve* is aimed at, so that rounds are seldom withheld: 4 % of the labels earned, at least 1 and at most 10.
 - *eagerness* = (backlog / reserve)^4, from 1/4 to 50, is how much of its share a round should ask.
 - sigma = base * eagerness falls smoothly as labels run out. After every round, asked or not, log base moves by
   0.3 * (rate * eagerness - p), where p is what the margin was worth, max(floor, sigma / (sigma + margin)).
-- Where the backlog is low (below 2, or halfway from 1 to a small reserve) queries are uniform, with probability
+- Where the backlog is low (below 3/4 of the reserve and 4 labels) queries are uniform, with probability
   rate * eagerness or the floor: even if sigma is far too large it cannot use up what keeps rounds from being blind.
 - Past 4.8 % of the labels earned (or 2 labels) the next query is certain. So the budget is spent, on every stream.
+- With a *target* of the accuracy, less than the rate may be steered to (`osamd.target`); what is spared is not owed.
 """
 
 from __future__ import annotations
@@ -47,13 +49,14 @@ STEERING = 0
 RATE = 1
 """As the user gave it; 0 for none."""
 SHARE = 2
-"""The rate that is steered to."""
+"""The rate that is steered to: FULL, or less where a target of the accuracy needs less."""
 WINDOW = 3
 """Rounds of the window; 0 for the whole stream."""
 PLACES = 4
 """The most labels of a window."""
 MAX_LABELS = 5
 FLOOR = 6
+"""The least probability of a query that is allowed; it falls with SHARE."""
 EARNED = 7
 """The labels that the reserve is a part of: those of a window; over the whole stream the least, `SETTLED`."""
 BASE = 8
@@ -70,15 +73,37 @@ NEXT = 14
 """Where in the ring the round to come is written."""
 EAGERNESS, SIGMA, LEAST, REASON = 15, 16, 17, 18
 """Of the round to come; the last three are its terms."""
-RING = 19
+FULL, FULL_FLOOR = 19, 20
+"""The rate that the budget is steered to where nothing is spared, and its floor."""
+SPARED = 21
+"""Over the whole stream, the labels earned that were not wanted, and are not owed."""
+TARGET = 22
+"""The accuracy that is to be kept with as few labels as possible; 0 for none."""
+HASTE = 23
+"""How many of the first labels are spent as they are earned."""
+RING = 24
 """From here on, whether each of the last WINDOW rounds asked."""
+FORMER_RING = 19
+"""Where that began before books had FULL to HASTE."""
 
 FIXED, MARGIN, UNIFORM = 0.0, 1.0, 2.0
 QUERIES = {"margin": MARGIN, "uniform": UNIFORM, "always": FIXED}
 
-RESERVE, LEAST_RESERVE, MOST_RESERVE = 0.03, 1.0, 10.0
-"""Queries at random under a fourth power stray from the reserve by sqrt(reserve / 8) labels at best, and by some 1.5
-when margins are independent: 3 keeps nearly all rounds allowed, and 3 % of 100 labels is within the promise of 5 %."""
+AUDIT = 0.5
+"""The floor of the default learner, over the budget's rate."""
+
+RESERVE, LEAST_RESERVE, MOST_RESERVE = 0.04, 1.0, 10.0
+"""4 % of 100 labels is within the promise of 5 %. The audit goes on below it, so labels are drawn at random at half the
+rate at which they are earned: from 3 labels the backlog falls below 1 with a probability of some 7 %, from 2 with 20 %
+(ruin under unit claims at half the premium). With 3 % instead, twice as many rounds were blind at a rate of 1 %."""
+
+LOW, MOST_LOW = 0.75, 4.0
+"""The backlog below which queries are uniform: a part of the reserve, and no more than so many labels. With 0.67 a
+fifth more rounds are blind, with 0.9 a fifth fewer, but then fewer of the labels go to small margins; with 3 labels
+instead of 4 up to twice as many rounds are blind, with 5 no fewer."""
+
+HASTY = 10.0
+"""The first labels of a model that starts from nothing, which are spent as they come."""
 
 OVERDUE, LEAST_OVERDUE = 0.048, 2.0
 """The backlog past which a query is certain, as a part of the labels earned: so less than 5 % is ever left unspent."""
@@ -94,9 +119,6 @@ SLACK, MOST_SLACK = 0.04, 4.0
 """The part of a window's places left free. A window gives back its places as unevenly as they were taken, so one that
 is filled to the last stays full for most rounds; counts that stray by one from a steady rate need some two places."""
 
-WINDOW_LOW = 0.3
-"""The backlog in a window, as a part of the reserve, below which queries are uniform."""
-
 LEAST_EAGERNESS, MOST_EAGERNESS = 0.25, 50.0
 
 GAIN = 0.3
@@ -106,8 +128,9 @@ after margins rise; twice of it follows the swings of correlated margins, and th
 MEMORY = 5.0
 """Labels over which SCALE reaches."""
 
-LEAST_BASE, MOST_BASE = 1e-9, 1e6
-"""Times SCALE: the base stays between, to come back soon from margins that no sigma can do anything about."""
+LEAST_BASE, MOST_BASE = 1e-24, 1e6
+"""Times SCALE: the base stays between, to come back soon from margins that no sigma can do anything about. Margins to
+the power 8, as the default learner has them, need the small one: the least 1 % of even ones are below 1e-16."""
 
 
 class Budget(NamedTuple):
@@ -117,10 +140,15 @@ class Budget(NamedTuple):
     window: int | None
     max_labels: int | None
     floor: float
+    target: float | None = None
 
 
 def budget(
-    rate: float | None = None, window: int | None = None, max_labels: int | None = None, floor: float | None = None
+    rate: float | None = None,
+    window: int | None = None,
+    max_labels: int | None = None,
+    floor: float | None = None,
+    target: float | None = None,
 ) -> Budget:
     """A budget of labels; with no rate and no count it is none, and nothing is withheld or steered.
 
@@ -132,11 +160,14 @@ def budget(
     where that is more. A window is filled but for 4 % of its places, or 4 where that is less; where `rate` * `window`
     is below 50 it is often full, and rounds are withheld.
 
-    While the budget allows a query, its probability is at least `floor`: by default `rate` / 4 (the preset's is a
-    tenth of it), or 0 without a rate.
+    While the budget allows a query, its probability is at least `floor`: by default `rate` / 4 (that of the default
+    learner is AUDIT * `rate`), or 0 without a rate.
+
+    With a `target` no more is spent than keeps the accuracy above it (`osamd.target`); floor and spending are then
+    those of the part of the rate that is steered to.
 
     >>> budget(rate=0.05)
-    Budget(rate=0.05, window=None, max_labels=None, floor=0.0125)
+    Budget(rate=0.05, window=None, max_labels=None, floor=0.0125, target=None)
     >>> budget(rate=0.02, window=10)
     Traceback (most recent call last):
     osamd.errors.InputError: `budget(window=10)`: rate * window is 0.2, so no window may hold a label; take 50 or more.
@@ -160,7 +191,13 @@ def budget(
         floor = 0.0 if rate is None else LEAST_EAGERNESS * rate
     limit = "1" if rate is None else f"the rate, {rate:.6g}: it alone would spend more"
     rule = f"floor is the least probability of a query, a number between 0 and {limit}."
-    return Budget(rate, window, max_labels, require_number("budget", "floor", floor, lambda v: 0.0 <= v <= most, rule))
+    floor = require_number("budget", "floor", floor, lambda v: 0.0 <= v <= most, rule)
+    if target is not None:
+        rule = "target is the accuracy to be kept: a number between 0 and 1."
+        target = require_number("budget", "target", target, lambda v: 0.0 < v < 1.0, rule)
+        if rate is None:
+            raise reject("budget", "target", target, "it is kept within a rate; give rate=... too.")
+    return Budget(rate, window, max_labels, floor, target)
 
 
 def open_book(budget: Budget, sigma: float, query: str, label_rate: float | None = None) -> Array:
@@ -178,7 +215,7 @@ def open_book(budget: Budget, sigma: float, query: str, label_rate: float | None
     """
     require_kind("open_book", "budget", budget, Budget, "make one with budget(rate=0.05)")
     steering = lookup("open_book", "query", query, QUERIES)
-    rate, window, max_labels, floor = budget
+    rate, window, max_labels, floor, target = budget
     base = require_positive("open_book", "sigma", sigma) if query == "margin" else 0.0
     if query == "always":
         floor = 1.0
@@ -199,15 +236,14 @@ def open_book(budget: Budget, sigma: float, query: str, label_rate: float | None
             book[WINDOW], book[PLACES], book[EARNED] = window, places, places
             book[SHARE] = (places - slack(places)) / window
             book[BACKLOG] = reserve(places)
+        book[FULL], book[FULL_FLOOR], book[TARGET] = book[SHARE], floor, target or 0.0
     announce(book)
     return book
 
 
 def hasten(book: Array, *, on: bool) -> None:
-    """Spend the first labels as they are earned, for a model that starts from nothing; `on` is false: save as usual.
-
-    Over a whole stream alone. The reserve is then that of the labels earned so far, not of those of a settled stream,
-    so that more of the first rounds are withheld.
+    """Spend the first HASTY labels as they are earned, for a model that starts from nothing; `on` is false: save as
+    usual. Over a whole stream alone. More of the first rounds are withheld for it.
 
     >>> book = open_book(budget(rate=0.05), sigma=1.0, query="margin")
     >>> hasten(book, on=True)
@@ -216,9 +252,38 @@ def hasten(book: Array, *, on: bool) -> None:
     >>> terms(book)  # two labels and a half have been earned, so the next is certain
     (0.0, 1.0, 0)
     """
-    if book[RATE] > 0.0 and book[WINDOW] == 0.0:
-        book[EARNED] = 0.0 if on else settled(book[RATE])
-        announce(book)
+    book[HASTE] = HASTY if on else 0.0
+    announce(book)
+
+
+def spend(book: Array, share: float) -> None:
+    """Steer to this rate from now on, at most to that of the budget; the floor is the same part of it as before.
+
+    >>> book = open_book(budget(rate=0.1, floor=0.05), sigma=1.0, query="margin")
+    >>> spend(book, 0.02)
+    >>> float(book[SHARE]), float(book[FLOOR])
+    (0.02, 0.01)
+    """
+    book[SHARE] = min(share, book[FULL])
+    book[FLOOR] = book[FULL_FLOOR] * (book[SHARE] / book[FULL])
+    announce(book)
+
+
+def take_up(book: Array, saved: Array) -> None:
+    """Let a book just opened go on from a saved one, of this layout or of the former one."""
+    former = len(saved) == FORMER_RING + int(book[WINDOW])
+    if (len(saved) != len(book) and not former) or saved[WINDOW] != book[WINDOW]:
+        rule = "it is no book of this budget; the file is damaged."
+        raise reject("load", "book", f"{len(saved)} numbers", rule)
+    if not former:
+        book[:] = saved
+        return
+    haste = saved[RATE] > 0.0 and saved[WINDOW] == 0.0 and saved[EARNED] == 0.0  # as it was said then
+    book[:FORMER_RING], book[RING:] = saved[:FORMER_RING], saved[FORMER_RING:]
+    book[FULL], book[FULL_FLOOR] = book[SHARE], book[FLOOR]
+    if haste:
+        book[EARNED], book[HASTE] = settled(book[RATE]), HASTY
+    announce(book)
 
 
 def settled(rate: float) -> float:
@@ -263,17 +328,18 @@ def pace(book: Array) -> tuple[float, bool, bool]:
     """The eagerness of the round to come, whether its backlog is so low that it saves, and so high that it must ask."""
     if book[WINDOW] > 0.0:
         backlog, aim = book[BACKLOG], reserve(book[EARNED])
-        spare = min(2.0, 0.5 + 0.5 * slack(book[PLACES]))
-        low = backlog < WINDOW_LOW * aim or book[PLACES] - book[RECENT] < spare
+        low = book[PLACES] - book[RECENT] < min(2.0, 0.5 + 0.5 * slack(book[PLACES]))
         due = backlog > WINDOW_OVERDUE * aim
     else:
-        so_far = book[SHARE] * (book[ROUNDS] + 1.0)
-        labels = max(book[EARNED], so_far)
-        backlog, aim = so_far - book[ASKED], reserve(labels)
-        low = backlog < min(2.0, 0.5 + 0.5 * aim)
+        labels = book[FULL] * (book[ROUNDS] + 1.0) - book[SPARED]
+        backlog = labels - book[ASKED]
+        if book[ASKED] >= book[HASTE]:
+            labels = max(book[EARNED], labels)
+        aim, low = reserve(labels), False
         due = backlog > max(LEAST_OVERDUE, OVERDUE * labels)
     ratio = max(0.0, backlog / aim)
-    return min(max(ratio * ratio * ratio * ratio, LEAST_EAGERNESS), MOST_EAGERNESS), low, due
+    eagerness = min(max(ratio * ratio * ratio * ratio, LEAST_EAGERNESS), MOST_EAGERNESS)
+    return eagerness, low or backlog < min(LOW * aim, MOST_LOW), due
 
 
 def announce(book: Array) -> None:
@@ -317,6 +383,7 @@ def enter(book: Array, margin: float, probability: float, query: bool) -> None:
     asked = 1.0 if query else 0.0
     book[ROUNDS] += 1.0
     book[ASKED] += asked
+    book[SPARED] += book[FULL] - book[SHARE]
     if book[WINDOW] > 0.0:
         most = WINDOW_OVERDUE * reserve(book[EARNED]) + 1.0  # what a full window withholds is not owed for ever
         book[BACKLOG] = min(book[BACKLOG] + book[SHARE], most) - asked

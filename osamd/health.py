@@ -1,44 +1,60 @@
-"""Health: how a learner fares in its last rounds, and the alarm for self-training gone wrong, from `osamd.honest`."""
+"""Health: how a learner fares in its last rounds, in one of three words, with the reason and what to do about it.
+
+- *alarm*: something is surely wrong. With labels enough: a constant decision or the source model would be better, one
+  class takes all, or the target of the accuracy is missed. With nobody answering: the classes decided are no longer
+  those of the labels known, or the experts disagree far more than they did.
+- *unknown*: there is too little evidence to say so: too few labels, or nobody answers.
+- *fine*: there are labels enough, and none of the alarms.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from osamd.errors import require_kind
-from osamd.honest import (
-    ASKED,
-    CLASSES,
-    MARGINS,
-    ROUNDS,
-    STEPS,
-    Window,
-    accuracy,
-    more_errors,
-    window_of,
+from osamd.alarms import (
+    SILENT,
+    Finding,
+    below_target,
+    disagreement_grew,
+    mix_left,
+    one_class,
+    percent,
+    share,
+    silent,
+    target_unclear,
+    too_few_labels,
+    worse_than_constant,
+    worse_than_source,
 )
+from osamd.errors import InputError, require_kind
+from osamd.honest import Window, accuracy, window_of
+from osamd.meter import ASKED, CLASSES, EXPIRED, MARGINS, PENDING, ROUNDS, TOLD, UNANSWERED
 from osamd.numerics import Array
 
-LABELS_NEEDED = 20
-"""Fewer labels told in the window never raise the alarm."""
-ONE_CLASS = 0.99
-"""The share of decisions from which on a learner is taken to decide one class alone."""
-DESERVED = 0.8
-"""Deciding one class alone is no collapse where that class may have this share of the labels: with classes of 4 : 1 and
-more, it can be the best there is."""
-FALSE_ALARM = 0.01
-"""The nominal chance of an alarm in one window for a learner on the edge: just as good as the commonest class, or with
-one class that has just DESERVED of the labels. Simulated, it is at most 1 % for the first and 2 % for the second."""
+State = Literal["fine", "unknown", "alarm"]
 
 
 class Health(NamedTuple):
     """The last `window` rounds of a learner; nan where nothing is known yet."""
 
+    state: State
+    why: str
+    """What speaks for the state, in a sentence."""
+    remedy: str
+    """What to do, in a sentence; nothing where it is fine."""
+    labels: int
+    """Labels told in the window."""
+    pending: int
+    """Queries that wait for their label, of all rounds."""
+    oldest_pending: int
+    """For how many rounds the oldest of those in the window has waited."""
     disagreement: float
-    """The share of rounds in which decision and pseudolabel differ."""
+    """The mean weight of the experts that hold another class than the decision: of the paper's methods, the share of
+    rounds in which the pseudolabel does."""
     pseudolabel_error: float
     """The share of wrong pseudolabels: told labels weighted by 1 / p_t, over the sum of the weights."""
     margin: float
@@ -46,91 +62,94 @@ class Health(NamedTuple):
     margin_change: float
     """The mean margin over that of all rounds before the window: far from 1, the margins drift."""
     label_spend: float
-    """Labels asked for a round, in all rounds."""
+    """Labels asked for per round, in all rounds."""
     window_spend: float
-    """Labels asked for a round, in the window."""
-    collapsed: bool
-    """Whether the alarm is raised."""
-    why: str
-    """What raised it, in a sentence, or nothing."""
+    """Labels asked for per round, in the window."""
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the alarm is raised."""
+        return self.state == "alarm"
 
 
-def health(meter: Array, classes: Sequence[Any] | None = None) -> Health:
-    """The health of the learner whose rounds this meter holds; `classes` are their names, 0, 1, ... by default.
+def health(
+    meter: Array,
+    classes: Sequence[Any] | None = None,
+    *,
+    reference_mix: Sequence[float] | None = None,
+    target: float | None = None,
+) -> Health:
+    """The health of the learner whose rounds this meter holds.
 
-    Self-training has collapsed where, in the window and with at least LABELS_NEEDED labels told, either
+    `classes` are their names, 0, 1, ... by default; `reference_mix` says how many labelled rows of each the source had,
+    and counts until enough labels are told; `target` is the accuracy to be kept.
 
-    - always deciding the commonest class would surely be better than the decisions; or
-    - one class takes ONE_CLASS of the decisions, and surely less than DESERVED of the labels.
+    In one window a healthy learner raises each alarm with a nominal chance of FALSE_ALARM at most, and raised none in
+    thousands of simulated windows. A learner that always decides a class with DESERVED or more of the labels raises
+    none.
 
-    "Surely" is meant one-sided, with a nominal chance of FALSE_ALARM on the edge; healthy learners raised no alarm in
-    thousands of simulated windows. A learner that always decides a class with DESERVED or more of the labels is not
-    reported.
-
-    >>> from osamd.honest import confirm, expect, open_meter
+    >>> from osamd.meter import confirm, expect, open_meter
     >>> meter = open_meter(2, 100)
+    >>> health(meter).state
+    'unknown'
     >>> for t in range(100):  # it decides class 0 in every round, all labels are known, and half of them are 1
     ...     confirm(meter, t, 1.0, expect(meter, 2.0, 1.0, True, 0, 0), 0, 0, t % 2)
     >>> health(meter).why
     'Class 0 takes 100 % of the last 100 decisions, but at most 50 % of the labels.'
     """
     require_kind("health", "meter", meter, np.ndarray, "open one with open_meter(classes, window)")
+    names = classes or range(int(meter[CLASSES]))
+    if reference_mix is not None and len(reference_mix) != len(names):
+        raise InputError(
+            f"`health(reference_mix=...)`: it has {len(reference_mix)} numbers; give one for each of the {len(names)}"
+            " classes."
+        )
     window = window_of(meter)
     rounds = len(window.label)
     if rounds == 0:
-        return Health(*(math.nan,) * 6, collapsed=False, why="")
+        none = (math.nan,) * 6
+        return Health("unknown", "There has been no round yet.", "Ask about samples.", 0, 0, 0, *none)
+    state, found = _judged(meter, window, names, reference_mix, target)
     told, margin, before = window.told, float(window.margin.mean()), meter[ROUNDS] - rounds
     earlier = (meter[MARGINS] - window.margin.sum()) / before if before > 0 else 0.0
-    names, why = classes or range(int(meter[CLASSES])), ""
-    if len(told.label) >= LABELS_NEEDED:
-        why = _worse_than_constant(window, names) or _one_class(meter, window, names)
+    waiting = window.round[window.label == PENDING]
     return Health(
-        disagreement=float(np.mean(window.bin >= STEPS)),
-        pseudolabel_error=_share(told.mistaught, told.probability),
+        state,
+        *found,
+        labels=len(told.label),
+        pending=int(meter[ASKED] - meter[TOLD] - meter[EXPIRED]),
+        oldest_pending=int(meter[ROUNDS] - 1 - waiting.min()) if len(waiting) else 0,
+        disagreement=float(window.disagreement.mean()),
+        pseudolabel_error=share(told.mistaught, told.probability),
         margin=margin,
         margin_change=float(margin / earlier) if earlier > 0.0 else math.nan,
         label_spend=float(meter[ASKED] / meter[ROUNDS]),
         window_spend=window.asked / rounds,
-        collapsed=why != "",
-        why=why,
     )
 
 
-def _share(holds: Array, probability: Array) -> float:
-    """The share of rounds for which something holds, from those told: weighted by 1 / p (Hájek's estimator)."""
-    return float(np.sum(holds / probability) / np.sum(1.0 / probability)) if len(holds) else math.nan
-
-
-def _worse_than_constant(window: Window, names: Sequence[Any]) -> str:
-    """Compares decisions and the commonest class on the same labels, so that what both get right cancels out."""
-    from scipy.special import ndtri
-
-    told, rounds = window.told, len(window.label)
-    shares = [_share((told.label == k).astype(np.float64), told.probability) for k in range(len(names))]
-    commonest = int(np.argmax(shares))
-    lead = (told.label == told.decision).astype(np.float64) - (told.label == commonest)
-    weight = window.asked / len(told.label) / told.probability
-    inverse = 1.0 / window.probability[window.probability > 0.0]
-    # Rounds in which the decision alone was right may hide anywhere, so with the weight of a round drawn at random.
-    hidden = float(np.sum(inverse**2) / np.sum(inverse))
-    variance = float(np.sum(weight * (weight - 1.0) * lead**2))
-    most = float(np.sum(weight * lead)) + more_errors(float(ndtri(1.0 - FALSE_ALARM)), variance, hidden)
-    if most >= 0.0:
-        return ""
-    return (
-        f"Deciding class {names[commonest]!r}, which has {100.0 * shares[commonest]:.0f} % of the labels, in all of the"
-        f" last {rounds} rounds would have been right more often, in at least {math.floor(-most)} rounds."
-    )
-
-
-def _one_class(meter: Array, window: Window, names: Sequence[Any]) -> str:
-    decided = np.bincount(window.decision.astype(np.int64), minlength=len(names)) / len(window.label)
-    favourite = int(np.argmax(decided))
-    # Of a learner that always decides one class, the accuracy is the share of that class.
-    most = accuracy(meter, window=True, level=1.0 - 2.0 * FALSE_ALARM).high
-    if decided[favourite] < ONE_CLASS or most >= DESERVED:
-        return ""
-    return (
-        f"Class {names[favourite]!r} takes {100.0 * decided[favourite]:.0f} % of the last {len(window.label)}"
-        f" decisions, but at most {100.0 * most:.0f} % of the labels."
+def _judged(
+    meter: Array, window: Window, names: Sequence[Any], reference: Sequence[float] | None, target: float | None
+) -> tuple[State, Finding]:
+    """The state, and what was found."""
+    rounds, found = len(window.label), accuracy(meter, window=True)
+    if found.known:
+        alarm = (
+            worse_than_constant(window, names)
+            or one_class(meter, window, names)
+            or worse_than_source(meter)
+            or below_target(found, target)
+        )
+        if alarm:
+            return "alarm", alarm
+    if meter[UNANSWERED] >= SILENT:
+        alarm = mix_left(meter, window, names, reference) or disagreement_grew(meter, window)
+        return ("alarm", alarm) if alarm else ("unknown", silent(meter))
+    if not found.known:
+        return "unknown", too_few_labels(meter, window)
+    unclear = target_unclear(found, target)
+    if unclear:
+        return "unknown", unclear
+    return "fine", Finding(
+        f"Of the last {rounds} decisions {percent(found.low)} to {percent(found.high)} are right.", ""
     )

@@ -8,8 +8,13 @@ P(c_t = 1) made before that was drawn,
 
 has the expectation of the true accuracy, under any drift, whatever m_t is: (Z_t / p_t - 1)(c_t - m_t) are martingale
 differences. It is the difference estimator of survey sampling (Särndal, Swensson & Wretman 1992, section 6.3); a good
-m_t only makes it steadier. Everything lies in one float64 vector, the meter, and the functions that a round calls are
-plain ones that numba compiles. The meter holds sums over all rounds, and rings with the last `window` rounds.
+m_t only makes it steadier. *Blind* rounds, in which the budget withheld the query, are taken to be like the others, and
+the interval is widened for them.
+
+With the gain, c_t less whether the source model would have been right, in the place of c_t, the same estimator says
+what is gained over leaving that model alone.
+
+The rounds are written into a meter, by `expect` and `confirm` of `osamd.meter`.
 """
 
 from __future__ import annotations
@@ -18,45 +23,30 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from osamd.errors import require_kind, require_number, require_whole
+from osamd import meter as at
+from osamd.errors import require_kind, require_number
+from osamd.meter import BINS, NO_SOURCE, NOT_ASKED, RING_COUNT, RINGS, SHRINK, confirm, expect, lost, open_meter
 from osamd.numerics import Array
 
-SHRINK = 4.0
-"""A bin is shrunk to the mean of all bins as by this many labels. Guesses are alike from 4 to 16; more widen the
-interval where errors come with small margins alone, fewer let it miss where some are confident."""
-PRIOR_ERROR = 0.02
-"""The share of errors before any label, worth one label. A guess too high costs good learners more (twice the width
-at 20 % on a stream of accuracy 99 %) than one too low costs bad ones (nothing that can be measured)."""
-MEMORY = 400.0
-"""Labels that a bin remembers, so that guesses follow a drift; from 50 on, the number hardly matters."""
-STEPS = 8
-"""Steps of the margin: each doubles it, from below 1/16 of the mean margin to above 4 times that."""
-BINS = 2 * STEPS
-"""The steps, where decision and pseudolabel agree; then the same, where they do not."""
+__all__ = ["Accuracy", "Gain", "accuracy", "confirm", "expect", "gain", "lost", "open_meter"]
 
-# Places in the meter: numbers about all rounds, and sums over the told labels of r^k / p^j with r = m_t - c_t.
-CLASSES, WINDOW, ROUNDS, ASKED, TOLD, BLIND, GUESSED, BLIND_GUESSED, CORRECTED, MARGINS = range(10)
-SQUARE_1, SQUARE_2, CUBE_1, CUBE_2, CUBE_3 = range(10, 15)
-RECENT, RECENT_WEIGHT, RECENT_WRONG = range(15, 18)
-"""Labels remembered, the sum of their 1 / p, and that of the wrong decisions among them."""
-# Then blocks with one number a bin: rounds with p > 0, their sums of 1 / p and 1 / p^2, and of remembered labels
-# how many, how many of wrong decisions, and the sum of r^2.
-TABLE = 18
-SEEN, INVERSE, INVERSE_2, LABELS, WRONG, SQUARES = range(TABLE, TABLE + 6 * BINS, BINS)
-# Then rings of `window` numbers; round t lies at t % window of each.
-RINGS = TABLE + 6 * BINS
-ROUND, MARGIN, PROBABILITY, EXPECTED, DECISION, BIN, LABEL, MISTAUGHT = range(8)
-NOT_ASKED, PENDING, LOST = -1.0, -2.0, -3.0
-"""What the ring LABEL holds instead of a class index."""
+LABELS_NEEDED = 20
+"""With fewer labels told no number is given: the interval of 19 labels would be 0.2 to 0.4 wide at best."""
 
 
 class Accuracy(NamedTuple):
     """The share of rounds decided rightly, estimated from queried labels, with an interval of nominal `level`.
 
-    `value` is unbiased, so not clipped: it may pass 1. Without any label it is nan and the interval [0, 1].
-    `labels` told count, of `rounds`; in `blind` rounds the label could not have been asked for (p_t = 0), and the
-    interval allows for any outcome of those.
+    `value` is unbiased, so not clipped: it may pass 1. With fewer than `LABELS_NEEDED` labels it is not `known`: nan,
+    and the interval is [0, 1]. `labels` told count, of `rounds`; in `blind` rounds the label could not have been asked
+    for (p_t = 0).
+
+    >>> print(Accuracy(0.912, 0.874, 0.943, 0.9, 5000, 243, 31))
+    91.2 % (87.4 to 94.3 %)
+    >>> print(Accuracy(math.nan, 0.0, 1.0, 0.9, 150, 7, 20))
+    too few labels (7 of 20)
     """
 
     value: float
@@ -67,126 +57,48 @@ class Accuracy(NamedTuple):
     labels: int
     blind: int
 
+    @property
+    def known(self) -> bool:
+        """Whether there are labels enough to give a number."""
+        return self.labels >= LABELS_NEEDED
 
-def open_meter(classes: int, window: int) -> Array:
-    """A meter that has seen nothing; its rings hold the last `window` rounds.
+    def __str__(self) -> str:
+        if not self.known:
+            return f"too few labels ({self.labels} of {LABELS_NEEDED})"
+        return f"{100.0 * self.value:.1f} % ({100.0 * self.low:.1f} to {100.0 * self.high:.1f} %)"
 
-    >>> meter = open_meter(2, 1000)
-    >>> guess = expect(meter, 0.7, 0.25, True, 1, 1)
-    >>> confirm(meter, 0, 0.25, guess, 1, 1, 1)
-    >>> round(guess, 2), round(accuracy(meter).value, 2)
-    (0.98, 1.06)
+
+class Gain(NamedTuple):
+    """The accuracy less that of the source model, had it been left alone, over rounds in which its decision is known.
+
+    Positive where it was worth learning. Its size is at most `apart`, the share of rounds in which the two decide
+    differently. With fewer than `LABELS_NEEDED` labels told in those `rounds` it is not `known`: nan, in
+    [-apart, apart].
     """
-    classes = require_whole("open_meter", "classes", classes, 2)
-    window = require_whole("open_meter", "window", window)
-    meter = np.zeros(RINGS + 8 * window)
-    meter[CLASSES], meter[WINDOW] = classes, window
-    meter[RINGS : RINGS + window] = -1.0  # ROUND: none
-    return meter
 
+    value: float
+    low: float
+    high: float
+    level: float
+    rounds: int
+    labels: int
+    apart: float
 
-def place(meter: Array, t: int) -> int:
-    """Where the first ring holds round t; the next rings are one window further each."""
-    return RINGS + t % int(meter[WINDOW])
+    @property
+    def known(self) -> bool:
+        """Whether there are labels enough to give a number."""
+        return self.labels >= LABELS_NEEDED
 
-
-def step_of(margin: float, mean: float) -> int:
-    """The bin of a margin. Doubled edges, unlike a logarithm, are exact on every machine; no branch, so fast."""
-    step, edge = 0, mean / 16.0
-    for _ in range(STEPS - 1):
-        step += 1 if margin >= edge else 0
-        edge *= 2.0
-    return step
-
-
-def error_guess(meter: Array, where: int) -> float:
-    """The share of errors among the remembered labels of a bin, shrunk to that of all, weighted by 1 / p."""
-    overall = PRIOR_ERROR
-    if meter[RECENT] > 0.0:
-        overall = (meter[RECENT] * meter[RECENT_WRONG] / meter[RECENT_WEIGHT] + PRIOR_ERROR) / (meter[RECENT] + 1.0)
-    return float((meter[WRONG + where] + SHRINK * overall) / (meter[LABELS + where] + SHRINK))
-
-
-def expect(meter: Array, margin: float, probability: float, query: bool, decision: int, pseudolabel: int) -> float:
-    """Enter a round when it is asked: m_t, the guess of P(decision right), to be given back to `confirm`."""
-    t = int(meter[ROUNDS])
-    where = step_of(margin, meter[MARGINS] / t if t > 0 else margin)
-    if decision != pseudolabel:
-        where += STEPS
-    expected = 1.0 - error_guess(meter, where)
-    meter[ROUNDS] += 1.0
-    meter[MARGINS] += margin
-    meter[GUESSED] += expected
-    if probability > 0.0:
-        weight = 1.0 / probability
-        meter[SEEN + where] += 1.0
-        meter[INVERSE + where] += weight
-        meter[INVERSE_2 + where] += weight * weight
-    else:
-        meter[BLIND] += 1.0
-        meter[BLIND_GUESSED] += expected
-    if query:
-        meter[ASKED] += 1.0
-    at, window = place(meter, t), int(meter[WINDOW])
-    meter[at + ROUND * window] = t
-    meter[at + MARGIN * window] = margin
-    meter[at + PROBABILITY * window] = probability
-    meter[at + EXPECTED * window] = expected
-    meter[at + DECISION * window] = decision
-    meter[at + BIN * window] = where
-    meter[at + LABEL * window] = PENDING if query else NOT_ASKED
-    return expected
-
-
-def remember(meter: Array, count: int, first: int, second: int) -> None:
-    """Forget in proportion, once a count of labels passes MEMORY, so that it stays there."""
-    if meter[count] > MEMORY:
-        keep = MEMORY / meter[count]
-        meter[count] *= keep
-        meter[first] *= keep
-        meter[second] *= keep
-
-
-def confirm(meter: Array, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> None:
-    """The label of queried round t is told, at once or late; the other numbers are those of its ask.
-
-    A label that comes later than `window` rounds counts for the whole stream, but no longer for the window and the
-    bins. Call it once a query, and not for labels that nobody asked for: they are no random sample.
-    """
-    wrong = 0.0 if decision == y else 1.0
-    weight, r = 1.0 / probability, expected - (1.0 - wrong)
-    meter[TOLD] += 1.0
-    meter[CORRECTED] -= weight * r
-    meter[SQUARE_1] += weight * r * r
-    meter[SQUARE_2] += weight * weight * r * r
-    meter[CUBE_1] += weight * r * r * r
-    meter[CUBE_2] += weight * weight * r * r * r
-    meter[CUBE_3] += weight * weight * weight * r * r * r
-    meter[RECENT] += 1.0
-    meter[RECENT_WEIGHT] += weight
-    meter[RECENT_WRONG] += weight * wrong
-    remember(meter, RECENT, RECENT_WEIGHT, RECENT_WRONG)
-    at, window = place(meter, t), int(meter[WINDOW])
-    if meter[at + ROUND * window] == t:
-        meter[at + LABEL * window] = y
-        meter[at + MISTAUGHT * window] = 0.0 if pseudolabel == y else 1.0
-        where = int(meter[at + BIN * window])
-        meter[LABELS + where] += 1.0
-        meter[WRONG + where] += wrong
-        meter[SQUARES + where] += r * r
-        remember(meter, LABELS + where, WRONG + where, SQUARES + where)
-
-
-def lost(meter: Array, t: int) -> None:
-    """The label of queried round t will never come; that it does not must have nothing to do with what it is."""
-    at, window = place(meter, t), int(meter[WINDOW])
-    if meter[at + ROUND * window] == t:
-        meter[at + LABEL * window] = LOST
+    def __str__(self) -> str:
+        if not self.known:
+            return f"too few labels ({self.labels} of {LABELS_NEEDED})"
+        return f"{100.0 * self.value:+.1f} points ({100.0 * self.low:+.1f} to {100.0 * self.high:+.1f})"
 
 
 class Window(NamedTuple):
-    """The rounds of the rings, one number a round, in no order."""
+    """The last rounds, one number per round, in no order."""
 
+    round: Array
     margin: Array
     probability: Array
     expected: Array
@@ -194,6 +106,9 @@ class Window(NamedTuple):
     bin: Array
     label: Array
     mistaught: Array
+    source: Array
+    gain_guess: Array
+    disagreement: Array
 
     @property
     def asked(self) -> int:
@@ -202,30 +117,57 @@ class Window(NamedTuple):
     @property
     def told(self) -> Window:
         """The rounds whose label is known."""
-        known = self.label >= 0.0
-        return Window(*(column[known] for column in self))
+        return self.where(self.label >= 0.0)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Window:
+        """The chosen rounds."""
+        return Window(*(column[chosen] for column in self))
 
 
 def window_of(meter: Array) -> Window:
     """What the rings hold."""
-    rings = meter[RINGS:].reshape(8, -1)
-    return Window(*rings[1:, rings[ROUND] >= 0.0])
+    rings = meter[RINGS : RINGS + RING_COUNT * int(meter[at.WINDOW])].reshape(RING_COUNT, -1)
+    return Window(*rings[:, rings[at.ROUND] >= 0.0])
+
+
+def label_mix(meter: Array) -> Array:
+    """The shares of the classes among the labels remembered, each label standing for 1 / p rounds; 0 before any."""
+    weights = meter[RINGS + RING_COUNT * int(meter[at.WINDOW]) :]
+    mix: Array = weights / max(float(weights.sum()), 1e-300)
+    return mix
 
 
 def window_sums(meter: Array) -> Array:
-    """The sums before the rings, at the same places, over the rounds of the window alone."""
+    """The sums of the meter, at the same places, over the rounds of the window alone."""
     window = window_of(meter)
-    told, seen = window.told, window.probability > 0.0
+    told, seen = window.told, window.where(window.probability > 0.0)
     sums = meter[:RINGS].copy()
-    sums[[ROUNDS, ASKED, TOLD, BLIND]] = len(window.label), window.asked, len(told.label), np.sum(~seen)
-    sums[[GUESSED, BLIND_GUESSED]] = window.expected.sum(), window.expected[~seen].sum()
+    sums[[at.ROUNDS, at.ASKED, at.TOLD]] = len(window.label), window.asked, len(told.label)
+    sums[at.BLIND] = len(window.label) - len(seen.label)
+    sums[at.GUESSED], sums[at.BLIND_GUESSED] = seen.expected.sum(), 0.0
     r, weight = told.expected - (told.label == told.decision), 1.0 / told.probability
-    sums[CORRECTED] = -np.sum(weight * r)
-    sums[[SQUARE_1, SQUARE_2]] = [np.sum(r**2 * weight**j) for j in (1, 2)]
-    sums[[CUBE_1, CUBE_2, CUBE_3]] = [np.sum(r**3 * weight**j) for j in (1, 2, 3)]
-    where = window.bin[seen].astype(np.int64)
-    for j, block in enumerate((SEEN, INVERSE, INVERSE_2)):
-        sums[block : block + BINS] = np.bincount(where, window.probability[seen] ** -j, BINS)
+    sums[at.CORRECTED] = -np.sum(weight * r)
+    sums[at.SQUARE_1 : at.CUBE_1] = [np.sum(r**2 * weight**j) for j in (1, 2)]
+    sums[at.CUBE_1 : at.RECENT] = [np.sum(r**3 * weight**j) for j in (1, 2, 3)]
+    where = seen.bin.astype(np.int64)
+    for j, block in enumerate((at.SEEN, at.INVERSE, at.INVERSE_2)):
+        sums[block : block + BINS] = np.bincount(where, seen.probability ** -float(j), BINS)
+    return sums
+
+
+def window_gain_sums(meter: Array) -> Array:
+    """The same for the sums about the source model."""
+    window = window_of(meter)
+    sourced = window.where((window.probability > 0.0) & (window.source != NO_SOURCE))
+    apart = sourced.where(sourced.source != sourced.decision)
+    told = apart.told
+    sums = meter[:RINGS].copy()
+    sums[[at.SOURCED, at.SOURCED_ASKED, at.SOURCED_TOLD]] = len(sourced.label), sourced.asked, len(sourced.told.label)
+    sums[at.APART : at.GAIN_GUESSED] = [np.sum(apart.probability ** -float(j)) for j in (0, 1, 2)]
+    sums[at.GAIN_GUESSED] = apart.gain_guess.sum()
+    r = (told.label == told.decision).astype(np.float64) - (told.label == told.source) - told.gain_guess
+    sums[at.GAIN_CORRECTED] = np.sum(r / told.probability)
+    sums[at.GAIN_SQUARE_1 : at.RECENT_APART] = [np.sum(r**2 / told.probability**j) for j in (1, 2)]
     return sums
 
 
@@ -244,10 +186,10 @@ class Moments(NamedTuple):
 
 def moments(sums: Array) -> Moments:
     """With p_t times the share of asked labels that were told in the place of p_t."""
-    share = sums[TOLD] / sums[ASKED]
-    square = sums[SQUARE_1:CUBE_1] / share ** np.arange(1, 3)
-    cube = sums[CUBE_1:RECENT] / share ** np.arange(1, 4)
-    count, inverse, inverse_2 = sums[SEEN:LABELS].reshape(3, BINS) / share ** np.arange(3)[:, None]
+    share = sums[at.TOLD] / sums[at.ASKED]
+    square = sums[at.SQUARE_1 : at.CUBE_1] / share ** np.arange(1, 3)
+    cube = sums[at.CUBE_1 : at.RECENT] / share ** np.arange(1, 4)
+    count, inverse, inverse_2 = sums[at.SEEN : at.LABELS].reshape(3, BINS) / share ** np.arange(3)[:, None]
     return Moments(
         variance=max(0.0, float(square[1] - square[0])),
         skew=float(cube[2] - 3.0 * cube[1] + 2.0 * cube[0]),
@@ -257,12 +199,12 @@ def moments(sums: Array) -> Moments:
 
 
 def fewer_errors(z: float, variance: float, weight: float) -> float:
-    """How many errors fewer may be supposed, negative: Wilson's score limit for a count of this weight a unit.
+    """How many errors fewer may be supposed: Wilson's score limit for a count of this weight per unit.
 
-    The root d < 0 of d^2 = z^2 (variance + weight d): the variance is less by weight d where d errors are taken away.
+    The root d of d^2 = z^2 (variance - weight d): the variance is less by weight d where d errors are taken away.
     """
     half = 0.5 * z * weight
-    return z * (half - math.sqrt(variance + half * half))
+    return z * (math.sqrt(variance + half * half) - half)
 
 
 def more_errors(z: float, variance: float, weight: float) -> float:
@@ -278,26 +220,56 @@ def accuracy(meter: Array, window: bool = False, level: float = 0.9) -> Accuracy
     met, skew / variance; below it, the same ratio for errors wherever the bins have room for unseen ones: each bin has
     the mean r^2 of its labels, shrunk to the mean over all rounds. Pending and lost labels count as lost at random.
 
-    At level 0.9, 87 to 93 % of simulated streams were covered, and up to 95 % with few labels; but 80 to 87 % where the
-    learner is right in 97 % or more, and of its mistakes many are confident ones, of which no label was asked for yet.
+    Of the blind rounds nothing is known. They count like the others, and the distance to all of them being wrong, or
+    right, is added to the limits as independent errors are: by squares. So a few blind rounds hardly matter, and where
+    nearly all are blind the interval is nearly [0, 1].
     """
-    require_kind("accuracy", "meter", meter, np.ndarray, "open one with open_meter(classes, window)")
-    level = require_number("accuracy", "level", level, lambda v: 0.0 < v < 1.0, "level must lie between 0 and 1.")
-    from scipy.special import ndtri
-
+    z = _quantile("accuracy", meter, level)
     sums = window_sums(meter) if window else meter
-    rounds, blind = sums[ROUNDS], sums[BLIND]
-    counts = (level, int(rounds), int(sums[TOLD]), int(blind))
-    if sums[TOLD] == 0.0:
+    rounds, blind = sums[at.ROUNDS], sums[at.BLIND]
+    counts = (level, int(rounds), int(sums[at.TOLD]), int(blind))
+    if sums[at.TOLD] < LABELS_NEEDED:
         return Accuracy(math.nan, 0.0, 1.0, *counts)
-    value = (sums[GUESSED] + sums[CORRECTED] * sums[ASKED] / sums[TOLD]) / rounds
+    seen = rounds - blind
+    corrected = sums[at.CORRECTED] * sums[at.ASKED] / sums[at.TOLD]
+    value = float((sums[at.GUESSED] - sums[at.BLIND_GUESSED] + corrected) / seen)
     here, history = moments(sums), moments(meter)
     met = here.skew / here.variance if here.variance > 0.0 else 0.0
     mean = history.variance / max(float(history.by_bin.sum()), 1e-300)
-    squares = (meter[SQUARES:RINGS] + SHRINK * mean) / (meter[LABELS:WRONG] + SHRINK)
+    squares = (meter[at.SQUARES : at.EXPIRED] + SHRINK * mean) / (meter[at.LABELS : at.WRONG] + SHRINK)
     spread = float(here.by_bin @ squares)
     unseen = max(0.0, float(here.skew_by_bin @ squares)) / spread if spread > 0.0 else 0.0
-    z = float(ndtri(0.5 + 0.5 * level))
-    low = value - (more_errors(z, here.variance, unseen) + sums[BLIND_GUESSED]) / rounds
-    high = value - (fewer_errors(z, here.variance, met) - (blind - sums[BLIND_GUESSED])) / rounds
-    return Accuracy(float(value), min(max(float(low), 0.0), 1.0), min(max(float(high), 0.0), 1.0), *counts)
+    right = min(max(value, 0.0), 1.0) * blind / rounds
+    low = value - math.hypot(more_errors(z, here.variance, unseen) / seen, right)
+    high = value + math.hypot(fewer_errors(z, here.variance, met) / seen, blind / rounds - right)
+    return Accuracy(value, min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), *counts)
+
+
+def gain(meter: Array, window: bool = False, level: float = 0.9) -> Gain:
+    """What has been gained over leaving the source model alone, in all rounds so far or in those of the window.
+
+    Where the two decide alike the gain of a round is known to be 0, so only labels of rounds apart matter. Both limits
+    allow for gains or losses that no label has met yet, each with the weight of a round apart drawn at random.
+    """
+    z = _quantile("gain", meter, level)
+    sums = window_gain_sums(meter) if window else meter
+    rounds, told = sums[at.SOURCED], sums[at.SOURCED_TOLD]
+    apart = float(sums[at.APART] / rounds) if rounds > 0.0 else 0.0
+    counts = (level, int(rounds), int(told), apart)
+    if told < LABELS_NEEDED:
+        return Gain(math.nan, -apart, apart, *counts)
+    share = told / sums[at.SOURCED_ASKED]
+    value = float((sums[at.GAIN_GUESSED] + sums[at.GAIN_CORRECTED] / share) / rounds)
+    variance = max(0.0, float(sums[at.GAIN_SQUARE_2] / share**2 - sums[at.GAIN_SQUARE_1] / share))
+    hidden = float(sums[at.APART_INVERSE_2] / sums[at.APART_INVERSE] / share) if apart > 0.0 else 0.0
+    reach = more_errors(z, variance, hidden) / rounds
+    return Gain(value, min(max(value - reach, -apart), apart), min(max(value + reach, -apart), apart), *counts)
+
+
+def _quantile(call: str, meter: Array, level: float) -> float:
+    """How many deviations a two-sided interval of this level reaches; checks what the user gave."""
+    from scipy.special import ndtri
+
+    require_kind(call, "meter", meter, np.ndarray, "open one with open_meter(classes, window)")
+    level = require_number(call, "level", level, lambda v: 0.0 < v < 1.0, "level must lie between 0 and 1.")
+    return float(ndtri(0.5 + 0.5 * level))

@@ -120,7 +120,7 @@ def budgets_of(draw):
 @example(budget(0.29, window=100), "margin", 1e3, np.ones(300), np.zeros(300))
 @example(budget(1 / 49), "always", 1.0, np.ones(300), np.zeros(300))
 def test_the_budget_is_kept_in_every_round_and_withholds_no_more_than_it_must(given_budget, query, start, margins, u):
-    rate, window, max_labels, floor = given_budget
+    rate, window, max_labels, floor, _ = given_budget
     book = open_book(given_budget, start, query, label_rate=0.3)
     flags = []
     for t, margin in enumerate(margins.tolist(), start=1):

@@ -282,7 +282,7 @@ def test_too_few_labels_for_an_estimate_are_told_of(table, tmp_path, capsys):
     assert command(table, "--label", "y", "--warmup", WARMUP, "--budget", "1%", "--out", tmp_path / "out") == 0
     labels = results(tmp_path / "out")["estimate"]["labels"]
     assert labels < 20
-    assert f"Too few labels ({labels}) for an estimate of the accuracy." in capsys.readouterr().out
+    assert f"Too few labels ({labels} of 20) for an estimate of the accuracy." in capsys.readouterr().out
 
 
 def test_a_setting_that_means_the_papers_method_is_told_of(table, tmp_path, capsys):
@@ -355,7 +355,8 @@ def test_results_say_what_the_estimate_rests_on(table):
     assert content["estimate"]["labels"] == found.labels == outcome.run.told
     assert content["estimate"]["blind_rounds"] == found.blind
     assert content["curve"]["window"] == content["settings"]["window"]
-    assert content["health"] == {"collapsed": False, "why": ""}
+    health = outcome.learner.health()
+    assert content["health"] == {"state": health.state, "why": health.why, "remedy": health.remedy}
     assert content["methods"]["osamd-preset"]["last"]["mean"] == outcome.run.right[-100:].mean()
     assert content["last_rounds"] == 100
 
@@ -397,10 +398,11 @@ def test_recall_and_precision_by_class_come_from_the_ledger(table, tmp_path, cap
 
 def test_a_collapse_raises_an_alarm_in_the_output(table, tmp_path, capsys, monkeypatch):
     sound = OSAMD.health
-    monkeypatch.setattr(OSAMD, "health", lambda self: sound(self)._replace(collapsed=True, why="Class 0 takes all."))
+    alarm = {"state": "alarm", "why": "Class 0 takes all.", "remedy": "Start anew."}
+    monkeypatch.setattr(OSAMD, "health", lambda self: sound(self)._replace(**alarm))
     assert command(table, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out") == 0
-    assert "Alarm: self-training has collapsed in the last rounds. Class 0 takes all." in capsys.readouterr().out
-    assert results(tmp_path / "out")["health"]["collapsed"]
+    assert "Alarm: Class 0 takes all. Start anew." in capsys.readouterr().out
+    assert results(tmp_path / "out")["health"]["state"] == "alarm"
 
 
 def test_labels_that_are_gone_at_once_are_told_of(table, tmp_path, capsys):

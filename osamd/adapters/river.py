@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from osamd import honest, preset
+from osamd import meter, preset
 from osamd.adapters import needs
 from osamd.decisions import Decision
 from osamd.errors import InputError, reject
@@ -170,8 +170,7 @@ def grown(learner: OSAMD, features: int, classes: int) -> OSAMD:
     Rounds, budget, draws, pending queries and accuracy go on. Its classes are 0, 1, ...
     """
     arrays, content = learner._saved()
-    arrays["meter"] = arrays["meter"].copy()
-    arrays["meter"][honest.CLASSES] = classes
+    arrays["meter"] = meter.widened(arrays["meter"], classes)
     had = int(content["features"])
     if learner.method == PRESET.name:
         _grow_preset(arrays, had, features, classes)

@@ -36,6 +36,7 @@ SOURCES = (
     "budget.py",
     "honest.py",
     "losses.py",
+    "meter.py",
     "models.py",
     "numerics.py",
     "queries.py",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from osamd import __version__
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.honest import Accuracy
+from osamd.honest import LABELS_NEEDED, Accuracy
 from osamd.methods import KNOWN, PRESET
 from osamd.numerics import Array
 from osamd.prequential.runs import Baseline, Outcome, Run, last_rounds, minus
@@ -20,9 +20,6 @@ POINTS = 400
 """Of a curve in a figure and in results.json."""
 
 PERCENT = 0.01
-
-LEAST_LABELS = 20
-"""Told, before the estimate of the accuracy is worth a sentence."""
 
 CLASSES_SHOWN = 20
 """In the table of classes; results.json has all."""
@@ -73,7 +70,7 @@ def content(outcome: Outcome) -> dict[str, Any]:
         "by_class": by_class(outcome),
         "estimate": _estimate(outcome.learner.accuracy()),
         "estimate_of_window": _estimate(outcome.learner.accuracy(window=True)),
-        "health": {"collapsed": health.collapsed, "why": health.why},
+        "health": {"state": health.state, "why": health.why, "remedy": health.remedy},
     }
     if outcome.without_delay is not None:
         found["without_delay"] = _measured(outcome.repeats_without_delay)
@@ -317,8 +314,8 @@ def notes(outcome: Outcome) -> list[str]:
         )
     said += [*_on_labels(outcome), *_on_estimate(outcome), *_on_baseline(outcome)]
     health = outcome.learner.health()
-    if health.collapsed:
-        said.append(f"Alarm: self-training has collapsed in the last rounds. {health.why}")
+    if health.state == "alarm":
+        said.append(f"Alarm: {health.why} {health.remedy}")
     if outcome.unlabelled:
         said.append(f"{outcome.unlabelled:,} rows without a label were left out.")
     return said
@@ -350,10 +347,10 @@ def _on_estimate(outcome: Outcome) -> list[str]:
             f"In {found.blind:,} of {_counted(found.rounds, 'round')} no label could have been asked for, so that the"
             " labels told say too little of the accuracy."
         ]
-    if found.labels < LEAST_LABELS:
-        return [f"Too few labels ({found.labels}) for an estimate of the accuracy."]
+    if not found.known:
+        return [f"Too few labels ({found.labels} of {LABELS_NEEDED}) for an estimate of the accuracy."]
     said = f"From {_counted(found.labels, 'label')} told alone the accuracy is estimated at {_range(found)}"
-    if late.rounds < found.rounds and late.labels >= LEAST_LABELS and 2 * late.blind <= late.rounds:
+    if late.rounds < found.rounds and late.known and 2 * late.blind <= late.rounds:
         said += f", over the last {_counted(late.rounds, 'round')} at {_range(late)}"
     return [said + "."]
 

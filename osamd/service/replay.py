@@ -8,7 +8,6 @@ the service itself (`osamd.honest`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,10 +74,7 @@ def table(before: Played, after: Played, changes: Mapping[str, Any]) -> Table:
 
 
 def _accuracy(played: Played) -> str:
-    told = played.accuracy
-    if told is None or math.isnan(told.value):
-        return "not known"
-    return f"{100 * told.value:.1f} % ({100 * told.low:.1f} to {100 * told.high:.1f})"
+    return "not known" if played.accuracy is None else str(played.accuracy)
 
 
 def replay(state: State, log: Log, **changes: Any) -> tuple[Played, Played]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from osamd.health import Health
 from osamd.numerics import Array
 from osamd.service.fold import Fold
 
@@ -31,7 +32,7 @@ def status(live: Fold, pending: int, day: int) -> dict[str, Any]:
         "today": {name: today[name] for name in ("rounds", "asked", "told")} | {"left": _least(day_left, count_left)},
         "accuracy": _numbers(learner.accuracy()),
         "recent": _numbers(learner.accuracy(window=True)),
-        "health": _numbers(learner.health()),
+        "health": _health(learner.health()),
     }
 
 
@@ -57,6 +58,10 @@ def point(live: Fold, pending: int, decided: Array, at: float) -> dict[str, Any]
         "disagreement": _number(health.disagreement),
         "decided": [round(share, 4) for share in shares.tolist()],
     }
+
+
+def _health(found: Health) -> dict[str, Any]:
+    return _numbers(found) | {"collapsed": found.collapsed}
 
 
 def _numbers(told: Any) -> dict[str, Any]:

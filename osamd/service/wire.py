@@ -270,8 +270,14 @@ class Accuracy(Out):
 
 
 class Health(Out):
-    """How it fares in the last rounds; `collapsed` is the alarm, and `why` its reason."""
+    """How it fares in the last rounds: fine, unknown or alarm, why, and what to do; `collapsed` where it is alarm."""
 
+    state: Literal["fine", "unknown", "alarm"]
+    why: str
+    remedy: str
+    labels: int
+    pending: int
+    oldest_pending: int
     disagreement: float | None
     pseudolabel_error: float | None
     margin: float | None
@@ -279,7 +285,6 @@ class Health(Out):
     label_spend: float | None
     window_spend: float | None
     collapsed: bool
-    why: str
 
 
 class Status(Out):

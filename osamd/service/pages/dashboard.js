@@ -2,11 +2,12 @@
 
 import { call, listen } from "./api.js";
 import { Chart } from "./chart.js";
-import { byId, compact, count, number, percent, setText, UNKNOWN } from "./dom.js";
+import { byId, compact, count, number, percent, setText } from "./dom.js";
 import { schemaOf, showConnection } from "./frame.js";
 import { quantile, span } from "./scale.js";
 
 const POINTS = 300;
+const LABELS_NEEDED = 20; // with fewer the service gives no accuracy
 const REFRESH = 2_000; // ms between two looks at the history, at least
 const STACKED = 7; // classes that are stacked; of more, the commonest get lines
 const LINES = 6; // the commonest, then
@@ -69,7 +70,7 @@ function showStatus(status) {
   const known = Number.isFinite(all.value);
   const half = known && Number.isFinite(all.low) ? (all.high - all.low) / 2 : NaN;
   const lately = Number.isFinite(recent.value) ? `lately ${percent(clip(recent.value))}` : "";
-  const from = known ? `from ${compact(all.labels)} labels` : "not known before the first labels";
+  const from = known ? `from ${compact(all.labels)} labels` : `too few labels: ${all.labels}, and ${LABELS_NEEDED} are needed`;
   tile("accuracy", percent(clip(all.value)), from);
   setText(byId("accuracy-half"), Number.isFinite(half) ? `± ${(100 * half).toFixed(1)}` : "");
   setText(byId("accuracy-recent"), lately);
@@ -82,7 +83,7 @@ function showStatus(status) {
   const alike = status.method === "osamd-preset"; // its mixture decides, and gives the pseudolabel
   quarrel.figure.hidden = alike;
   waiting.figure.classList.toggle("wide", alike); // no gap where five charts are left beside the first
-  showHealth(health, status);
+  showHealth(health);
   document.title = health.collapsed ? "Alarm · osamd" : "Dashboard · osamd";
   now = status;
   if (status.rounds !== drawn.rounds || status.told !== drawn.told) refresh();
@@ -93,15 +94,14 @@ function tile(id, text, about) {
   setText(byId(`${id}-about`), about);
 }
 
-function showHealth({ collapsed, why, pseudolabel_error: wrong }, { rounds }) {
-  const before = now?.health.collapsed ?? false; // only the change is spoken
-  if (collapsed !== before) setText(byId("spoken"), collapsed ? `Alarm. ${why}` : "The alarm is over.");
-  byId("health-tile").classList.toggle("alarm", collapsed);
-  byId("health-tile").classList.toggle("unknown", rounds === 0);
-  setText(byId("health"), rounds === 0 ? UNKNOWN : collapsed ? "Alarm" : "Fine");
-  const lately = `Lately about ${percent(wrong)} of the pseudolabels were wrong.`;
-  const calm = Number.isFinite(wrong) ? lately : "Too few labels yet for an alarm.";
-  setText(byId("health-about"), why || (rounds === 0 ? "No rounds yet." : calm));
+function showHealth({ state, why, remedy }) {
+  const before = now?.health.state ?? "fine"; // only the change is spoken
+  const alarm = state === "alarm";
+  if (alarm !== (before === "alarm")) setText(byId("spoken"), alarm ? `Alarm. ${why} ${remedy}` : "The alarm is over.");
+  byId("health-tile").classList.toggle("alarm", alarm);
+  byId("health-tile").classList.toggle("unknown", state === "unknown");
+  setText(byId("health"), { alarm: "Alarm", unknown: "Unknown", fine: "Fine" }[state]);
+  setText(byId("health-about"), `${why} ${remedy}`);
 }
 
 // ---- charts
