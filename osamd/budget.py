@@ -97,7 +97,7 @@ RESERVE, LEAST_RESERVE, MOST_RESERVE = 0.04, 1.0, 10.0
 rate at which they are earned: from 3 labels the backlog falls below 1 with a probability of some 7 %, from 2 with 20 %
 (ruin under unit claims at half the premium). With 3 % instead, twice as many rounds were blind at a rate of 1 %."""
 
-LOW, MOST_LOW = 0.75, 4.0
+LOW, MOST_LOW = 0.75, 2.0
 """The backlog below which queries are uniform: a part of the reserve, and no more than so many labels. With 0.67 a
 fifth more rounds are blind, with 0.9 a fifth fewer, but then fewer of the labels go to small margins; with 3 labels
 instead of 4 up to twice as many rounds are blind, with 5 no fewer."""

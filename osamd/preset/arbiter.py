@@ -31,7 +31,7 @@ DOUBT = 0.05
 """No expert's loss on one label is above -log of this, in the blend."""
 POWER = 8.0
 """The query's confidence is the margin to this power: labels go to where the mixture is truly undecided."""
-HEAD_START = 2.5
+HEAD_START = 2.0
 """By so many nats an expert must be ahead of the student, which has learned from a source."""
 LEFT_OUT = -1e6
 """The head start of a student that has no source: it weighs nothing."""

@@ -149,8 +149,11 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
     if y != UNLABELLED:
         teach(state, part, seen, y)
     if sourced:
-        target = pseudolabel if y == UNLABELLED else y
-        train(part.student, part.scale, seen.x, target, seen.scores, seen.direction)
+        # It trains itself only where what decides agrees with the blend: a dispute is for labels to settle.
+        agreed = pseudolabel if likeliest(seen.mixture)[0] == pseudolabel else UNLABELLED
+        target = agreed if y == UNLABELLED else y
+        if target != UNLABELLED:
+            train(part.student, part.scale, seen.x, target, seen.scores, seen.direction)
 
 
 def arbitrate(state: Any, part: Parts, seen: Work, y: int, weight: float) -> None:
