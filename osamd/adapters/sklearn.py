@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd.adapters import needs
-from osamd.preset.arbiter import POWER
 from osamd.decisions import Decision
 from osamd.errors import InputError, reject
 from osamd.learner import OSAMD
 from osamd.methods import PRESET
 from osamd.numerics import Array
+from osamd.preset.arbiter import POWER
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]

@@ -34,6 +34,7 @@ _lowered: set[Any] = {numerics.lane_sum, numerics.dot, models.binary_scores}
 SOURCES = (
     "algorithm.py",
     "budget.py",
+    "decisions.py",
     "honest.py",
     "losses.py",
     "meter.py",

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
 from osamd import budget
-from osamd.budget import enter, hasten, terms
-from osamd.compiled.core import PEEK, Rows, confirming
+from osamd.budget import hasten
+from osamd.compiled.core import Rows, confirming
 from osamd.compiled.lowering import jit, lower
+from osamd.decisions import Observation, Said, counting, refused
 from osamd.errors import InputError, require_place
-from osamd.honest import expect
+from osamd.meter import NO_SOURCE, widened
 from osamd.numerics import Array
 from osamd.preset import state as layout
-from osamd.preset.arbiter import POWER
+from osamd.preset.arbiter import HEAD_START, LEFT_OUT, POWER, dissent, likeliest
 from osamd.preset.memory import MOST
+from osamd.preset.pending import NEWEST_PENDING, close_to_pending
 from osamd.preset.round import gather, learn, observe, remember
 from osamd.preset.scale import HORIZON
 from osamd.preset.views import named
@@ -39,6 +41,7 @@ class PresetCore(Rows):
         self._pseudolabel = 0
         hasten(book, on=True)
         self.book, self.meter = book, meter
+        self._waiting = np.zeros((0, features))
         self._compiled = _halves()
         self.confirm: Callable[..., Any] = partial(confirming(), meter)
 
@@ -47,10 +50,14 @@ class PresetCore(Rows):
         self._parts, self._seen = layout.parts_of(state), layout.work_of(self._work, state)
         self._classes, self._capacity = int(state[layout.CLASSES]), int(state[layout.CAPACITY])
 
-    def observe(self, sample: Array, u: float) -> Any:
-        seen = self._compiled[0](self._state, self._work, self.book, self.meter, sample, u)
+    def observe(self, sample: Array, u: float) -> Observation:
+        seen = self._compiled.ask(self._state, self._work, self.book, self.meter, self._waiting, sample, u)
         self._pseudolabel = seen[2]
-        return *seen, self._score() if seen[0] >= 0 else math.nan
+        return Observation._make((*seen, self._score() if seen[0] >= 0 else math.nan))
+
+    def await_labels(self, samples: list[Array]) -> None:
+        newest = samples[-NEWEST_PENDING:]
+        self._waiting = np.array(newest) if newest else np.zeros((0, self.features))
 
     def learn(self, y: int, weight: float = 0.0) -> None:
         if y != UNLABELLED and self._state[layout.KEPT] >= self._capacity < MOST:
@@ -58,17 +65,14 @@ class PresetCore(Rows):
             self._take(layout.resized(self._state, capacity=layout.more_room(self._capacity)))
             for name in ("x", "z", "source", "shares", "blend", "trusted", "mixture"):
                 getattr(self._seen, name)[:] = getattr(seen, name)
-        self._compiled[1](self._state, self._work, self._pseudolabel, y, weight)
-
-    def peek(self, sample: Array) -> Any:
-        return self.observe(sample, PEEK)
+        self._compiled.tell(self._state, self._work, self._pseudolabel, y, weight)
 
     def last(self) -> Array:
         sample: Array = self._seen.x.copy()
         return sample
 
     def probabilities(self, score: Any) -> list[float]:
-        logs = np.array([0.0, score]) if self._classes == 2 else np.asarray(score)
+        logs = np.array([0.0, score]) if np.ndim(score) == 0 else np.asarray(score)
         shares = np.exp(logs - logs.max())
         return list((shares / shares.sum()).tolist())
 
@@ -92,7 +96,7 @@ class PresetCore(Rows):
 
     def gather(self, rows: Array) -> None:
         """Begin the scale with the last rows of a table."""
-        self._compiled[2](self._state, self._work, np.ascontiguousarray(rows[-4 * int(HORIZON) :]))
+        self._compiled.gather(self._state, self._work, np.ascontiguousarray(rows[-4 * int(HORIZON) :]))
         if not np.isfinite(self._parts.scale.variance).all():
             raise InputError("`from_source(X=...)`: X holds numbers too large to be squared; scale its columns.")
 
@@ -103,13 +107,15 @@ class PresetCore(Rows):
         while capacity < len(chosen):
             capacity = layout.more_room(capacity)
         self._take(layout.resized(self._state, capacity=capacity))
-        self._compiled[3](self._state, self._work, np.ascontiguousarray(rows[chosen]), labels[chosen].astype(np.int64))
+        self._compiled.remember(
+            self._state, self._work, np.ascontiguousarray(rows[chosen]), labels[chosen].astype(np.int64)
+        )
 
     def add_class(self) -> None:
-        """Make room for a class that was not there before."""
-        x = self._seen.x
+        """Make room for a class that was not there before, here and in the meter; observe again before learning."""
         self._take(layout.resized(self._state, classes=self._classes + 1))
-        self._seen.x[:] = x
+        self.meter = widened(self.meter, self._classes)
+        self.confirm = partial(confirming(), self.meter)
 
     def arrays(self) -> dict[str, Array]:
         return {name: place.copy() for name, place in named(self._parts).items()}
@@ -140,19 +146,38 @@ class PresetCore(Rows):
         return np.log(np.maximum(mixture, 1e-300))
 
 
+class Compiled(NamedTuple):
+    """The compiled functions of the preset."""
+
+    ask: Any
+    tell: Any
+    gather: Any
+    remember: Any
+
+
+def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
+    """The preset's decision; close to a query that is still pending it asks for the sake of the audit alone."""
+    state, work, book, waiting = model
+    if close_to_pending(state, layout.parts_of(state).scale, waiting, x):
+        sigma, floor = 0.0, min(floor, book[budget.FLOOR])
+    label, pseudolabel, margin, query, probability = observe(state, work, x, u, sigma, floor)
+    if label < 0:
+        return refused()
+    arbiter, seen = layout.parts_of(state).arbiter, layout.work_of(work, state)
+    sourced = state[layout.SOURCED] > 0.0
+    source = likeliest(seen.source)[0] if sourced else NO_SOURCE
+    apart = dissent(arbiter.losses, seen.shares, HEAD_START if sourced else LEFT_OUT, label)
+    return Said(label, query, pseudolabel, margin, probability, margin**POWER, source, apart)
+
+
 @lru_cache
-def _halves() -> tuple[Any, ...]:
-    for helper in (terms, enter, expect, observe, learn, gather, remember):
+def _halves() -> Compiled:
+    count = lower(counting(decide))
+    for helper in (learn, gather, remember):
         lower(helper)
 
-    def ask(state: Any, work: Any, book: Any, meter: Any, x: Any, u: Any) -> Any:
-        sigma, floor, withheld = terms(book)
-        label, pseudolabel, margin, query, probability = observe(state, work, x, u, sigma, floor)
-        expected = 0.0
-        if label >= 0 and u >= 0.0:
-            enter(book, margin**POWER, probability, query)
-            expected = expect(meter, margin, probability, query, label, pseudolabel)
-        return label, query, pseudolabel, margin, probability, withheld, expected
+    def ask(state: Any, work: Any, book: Any, meter: Any, waiting: Any, x: Any, u: Any) -> Any:
+        return count((state, work, book, waiting), book, meter, x, u)
 
     def tell(state: Any, work: Any, pseudolabel: Any, y: Any, weight: Any) -> Any:
         learn(state, work, pseudolabel, y, weight)
@@ -163,7 +188,7 @@ def _halves() -> tuple[Any, ...]:
     def remember_table(state: Any, work: Any, rows: Any, labels: Any) -> Any:
         remember(state, work, rows, labels)
 
-    halves: tuple[Any, ...] = jit(ask), jit(tell), jit(gather_table), jit(remember_table)
+    halves = Compiled(jit(ask), jit(tell), jit(gather_table), jit(remember_table))
     row, table, number, label = (
         numba.types.float64[::1],
         numba.types.float64[:, ::1],
@@ -171,7 +196,7 @@ def _halves() -> tuple[Any, ...]:
         numba.types.int64,
     )
     signatures = (
-        (row, row, row, row, row, number),
+        (row, row, row, row, table, row, number),
         (row, row, label, label, number),
         (row, row, table),
         (row, row, table, numba.types.int64[::1]),

@@ -89,9 +89,9 @@ class Hears(Protocol):
 class Desk:
     """Whoever answers one learner in one run; give `take` every decision, in order, with the index of the true class.
 
-    `classes` are the names that answers are given by, in the order of those indices. A decision that is no query is
-    told at once, without a label. The answer to a query is told at the end of the round in which it comes; a lost one
-    expires then. What is still under way after the last round is not told.
+    `classes` are the names that answers are given by, in the order of those indices; the list may grow between rounds.
+    A decision that is no query is told at once, without a label. The answer to a query is told at the end of the round
+    in which it comes; a lost one expires then. What is still under way after the last round is not told.
 
     >>> from osamd import OSAMD
     >>> learner = OSAMD(features=1, budget=0.5)
@@ -106,7 +106,7 @@ class Desk:
         if not 0.0 <= answers.wrong <= 1.0:
             rule = "wrong is the share of wrong answers: a number between 0 and 1."
             raise reject("Answers", "wrong", answers.wrong, rule)
-        self._answers, self._classes = answers, tuple(classes)
+        self._answers, self._classes = answers, classes
         self._tell, self._expire = learner.tell, learner.expire
         self._delays = delay_generator(require_whole("Desk", "seed", seed, 0))
         self._mistakes = np.random.default_rng([_WRONG, seed])

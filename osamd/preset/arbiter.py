@@ -119,6 +119,23 @@ def likeliest(mixture: Any) -> tuple[int, float]:
     return best, mixture[best] - second
 
 
+def dissent(losses: Any, shares: Any, head_start: float, decision: int) -> float:
+    """The weight, from 0 to 1, of the blend's experts that hold another class than the decision."""
+    classes = shares.shape[0] // losses.shape[0]
+    least = losses[0]
+    for e in range(1, losses.shape[0]):
+        least = min(least, losses[e] + head_start)
+    apart = total = 0.0
+    for e in range(losses.shape[0]):
+        weight = math.exp(least - losses[e] - (head_start if e > 0 else 0.0))
+        total += weight
+        for c in range(classes):
+            if shares[e * classes + c] > shares[e * classes + decision]:
+                apart += weight
+                break
+    return apart / total
+
+
 def weigh(losses: Any, shares: Any, y: int) -> None:
     """Each expert's loss takes in the label."""
     classes = shares.shape[0] // losses.shape[0]

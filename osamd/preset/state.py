@@ -207,6 +207,25 @@ def resized(state: Array, *, classes: int | None = None, capacity: int | None = 
     return grown
 
 
+def widened(state: Array, features: int) -> Array:
+    """The same state with room for more features, which were 0 in all samples so far."""
+    before = sizes_of(state)
+    grown = open_state(features, before.classes, float(state[RATE]), before.capacity)
+    old, new = named(parts_of(state)), named(parts_of(grown))
+    for name, part in old.items():
+        if name != "head":
+            new[name][tuple(slice(length) for length in part.shape)] = part
+    for name in ("source", "student", "regression.weights", "fast_regression.weights"):
+        new[name][:, before.features :] = 0.0
+        new[name][:, -1] = old[name][:, -1]  # the bias stays last
+    grown[:HEAD] = state[:HEAD]
+    grown[FEATURES] = features
+    parts = parts_of(grown)
+    settle(parts.bayes)
+    settle(parts.fast_bayes)
+    return grown
+
+
 def more_room(capacity: int) -> int:
     """The next capacity, once so many labelled samples are remembered."""
     return min(2 * capacity, MOST)

@@ -223,6 +223,7 @@ def _stream(name: str, by: Mapping[str, Sequence[Run]], rounds: int, level: floa
         ]
         learners[learner] = {
             "accuracy": mean_90(right.mean(axis=1))._asdict(),
+            "balanced_accuracy": mean_90([one.balanced_accuracy for one in some])._asdict(),
             "accuracy_by_class": [mean_90([one.accuracy_of(i) for one in some])._asdict() for i in (0, 1)],
             "labels": mean_90(asked.mean(axis=1))._asdict(),
             "health": [one.health for one in some],

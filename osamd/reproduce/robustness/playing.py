@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from osamd import source
 from osamd.evaluation.answers import Answers, Desk
 from osamd.learner import OSAMD
+from osamd.ledger import balanced
 from osamd.numerics import Array
 from osamd.streams import Hardship, Stream
 from osamd.streams.base import Labels
@@ -45,7 +46,7 @@ class Run(NamedTuple):
     @property
     def balanced_accuracy(self) -> float:
         """The mean over the classes that occur of the accuracy among their rounds."""
-        return float(np.mean([self.accuracy_of(index) for index in np.unique(self.truth)]))
+        return balanced(self.right, self.truth)
 
     def accuracy_of(self, index: int) -> float:
         """Among the rounds of one class, of which a short stream may have none: then it is 1."""
