@@ -35,7 +35,7 @@ from osamd import budget
 from osamd.errors import InputError, lookup, reject, require_number, require_rate, require_whole
 from osamd.evaluation.theory import Bound
 from osamd.numerics import Array
-from osamd.preset.arbiter import GUARD_DOUBT, GUARD_SHARE, POWER, Arbiter, doubted, guard_prior, limits
+from osamd.preset.arbiter import DOUBTS, GUARD_DOUBT, GUARD_SHARE, POWER, Arbiter, doubted, guard_prior, limits
 from osamd.preset.round import learn, observe
 from osamd.preset.state import CLASSES, EXPERTS, RATE, SOURCED, Work, open_work, parts_of, work_of
 from osamd.scores import UNLABELLED
@@ -139,6 +139,18 @@ def order_cost(rate: float, classes: int) -> float:
     """
     most = classes / GUARD_DOUBT
     return GUARD_SHARE * rate * (most - 1.0) / math.log(most)
+
+
+def lead_without_labels() -> float:
+    """Where the source's likeliest class is ahead by more than this, and no label was ever told, it is the decision.
+
+    Trust is then the source alone, heard at every level of doubt, and the guard is at its prior. With s the source's
+    lead, what decides prefers its class by (1 - GUARD_DOUBT) (s (pi_trusted mean(1 - DOUBTS) + pi_source) - the prior
+    of the experts) at least, since no expert can be ahead by more than 1.
+    """
+    prior = priors(with_source=True)
+    heard = sum(1.0 - doubt for doubt in DOUBTS) / len(DOUBTS)
+    return float(prior[2:].sum() / (prior[0] * heard + prior[1]))
 
 
 def weights(run: Run) -> Array:
