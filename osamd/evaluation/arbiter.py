@@ -133,9 +133,9 @@ def order_cost(rate: float, classes: int) -> float:
     """epsilon: the share of the guard's loss by which what decides may lose more than what learns.
 
     `osamd.preset.round.learn` lets the weights return towards the prior before it weighs the label, so the proof is
-    about the mixture m = (1 - rho) p + rho p_pi and not about p, which decided. With p(y) >= 1/B, B = K / GUARD_DOUBT,
-    ln m(y) - ln p(y) <= rho (1 / p(y) - 1) <= epsilon * -ln p(y) with epsilon = rho (B - 1) / ln B, since e^l - 1 is
-    convex in l = -ln p(y).
+    about the mixture m = (1 - rho) g + rho g_pi and not about g, which decided. With g(y) >= 1/B, B = K / GUARD_DOUBT,
+    ln m(y) - ln g(y) <= rho (1 / g(y) - 1) <= epsilon * -ln g(y) with epsilon = rho (B - 1) / ln B, since e^l - 1 is
+    convex in l = -ln g(y).
     """
     most = classes / GUARD_DOUBT
     return GUARD_SHARE * rate * (most - 1.0) / math.log(most)
