@@ -34,6 +34,7 @@ class Standing(NamedTuple):
     """The single peer that is best in the mean over the streams."""
     ours: float
     peer: float
+    """Ours minus the difference, so that a peer that played fewer seeds is not judged by which ones they were."""
     difference: float
     """The mean over the streams of ours minus that peer's, on the seeds that both played."""
     level: int
