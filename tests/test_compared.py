@@ -212,7 +212,7 @@ def test_slow_peers_come_last_and_play_fewer_seeds():
     assert len(plan.trials("nearest")) == len(plan.trials(OURS)) == 10
     order = cheapest_first(plan.trials("forest-all") + plan.trials("nearest"))
     assert [trial.learner for trial in order] == ["nearest"] * 10 + ["forest-all"] * 4
-    assert [trial.seed for trial in order[10:]] == [0, 0, 1, 1]
+    assert [(trial.budget, trial.seed) for trial in order[10:]] == [(0.05, 0), (0.05, 1), (0.1, 0), (0.1, 1)]
 
 
 def test_our_learner_plays_the_rows_that_the_peers_play_and_keeps_the_budget():
