@@ -56,7 +56,7 @@ def gaps(learners: ByLearner, measure: str) -> dict[str, float]:
 def standing(found: ByStream, measure: str) -> Standing:
     by_stream = [gaps(learners, measure) for learners in found.values()]
     means = {name: float(np.mean([one[name] for one in by_stream])) for name in by_stream[0]}
-    best = min(means, key=lambda name: means[name])
+    best = min(distinct(found), key=lambda name: means[name])
     behind = [min(one.values()) for one in by_stream]
     ours = float(np.mean([mean(learners[OURS], measure) for learners in found.values()]))
     return Standing(
@@ -138,22 +138,23 @@ def _narrow(title: str) -> list[str]:
 
 
 def content(found: ByStream) -> dict[str, Any]:
-    """By stream and learner: the means over the seeds with the half-widths of their 90 % intervals."""
+    """By stream and learner: means over the seeds; the peers that coincide with a later one everywhere are left out."""
+    shown = (OURS, *distinct(found))
     return {
-        stream: {
-            name: {
-                field: _rounded(mean_90([getattr(score, field) for score in scores.values()])._asdict())
-                for field in Score._fields
-            }
-            | {"seeds": len(scores)}
-            for name, scores in learners.items()
-        }
+        stream: {name: _means(scores) for name, scores in learners.items() if name in shown}
         for stream, learners in found.items()
     }
 
 
-def _rounded(told: Mapping[str, float | None]) -> dict[str, float | None]:
-    return {name: None if one is None else round(one, 5) for name, one in told.items()}
+def _means(scores: BySeed) -> dict[str, Any]:
+    accuracy = mean_90([score.accuracy for score in scores.values()])
+    return {
+        "seeds": len(scores),
+        "labels": round(float(np.mean([score.labels for score in scores.values()])), 5),
+        "accuracy": round(accuracy.mean, 5),
+        "accuracy_half_width_90": None if accuracy.half_width_90 is None else round(accuracy.half_width_90, 5),
+        "balanced_accuracy": round(mean(scores, "balanced accuracy"), 5),
+    }
 
 
 def in_json(standings: Mapping[tuple[str, float, str], Standing]) -> Sequence[dict[str, Any]]:
