@@ -126,6 +126,10 @@ def serve(
     secure_cookie: Annotated[
         bool, typer.Option("--secure-cookie", help="Logins by https alone: say so behind a proxy that speaks it.")
     ] = False,
+    as_written: Annotated[
+        bool,
+        typer.Option("--as-written", help="Where the log cannot be repeated here, take its decisions as they are."),
+    ] = False,
 ) -> None:
     """Serve decisions, queries, and the pages for those who label, until Ctrl-C.
 
@@ -142,6 +146,7 @@ def serve(
         port=port,
         database=database,
         secure_cookie=secure_cookie,
+        as_written=as_written,
         ready=lambda url: print(f"osamd serves {state} at {url} (label: {url}/label); Ctrl-C ends it.", flush=True),
     )
 

@@ -8,6 +8,7 @@ import ipaddress
 import signal
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +19,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from osamd.errors import InputError
 from osamd.service import auth
 from osamd.service.api import make_app
+from osamd.service.database import StorageError
 from osamd.service.engine import Engine
 from osamd.service.guard import overloaded
-from osamd.service.log import Log, StorageError
+from osamd.service.log import Log
 from osamd.service.state import CONFIG, State, create, open_state
 
 MOST_CONNECTIONS = 768
@@ -31,11 +33,19 @@ COLLECT = (10_000, 20, 20)
 """Python's thresholds for the collector of cycles."""
 SLOWEST_HEAD = 30.0
 """Seconds for them to arrive, about: connections are looked at so often."""
+SLOWEST_READER = 20.0
+"""Seconds in which whoever was sent an answer must read some of it."""
 
 
 def open_log(state: State, database: str | None) -> Log:
     """The log of a service: the database, or SQLite in the folder."""
-    return Log(state.log_file if database is None else database)
+    log = Log(state.log_file if database is None else database)
+    state.see(None if database is None else log.place)
+    return log
+
+
+def _remember(state: State, log: Log, database: str | None) -> None:
+    state.remember(None if database is None else log.place)
 
 
 @contextmanager
@@ -45,6 +55,7 @@ def opened(folder: Path, database: str | None) -> Iterator[tuple[State, Log]]:
     log = open_log(state, database)
     try:
         log.make_tables()
+        _remember(state, log, database)
         yield state, log
     except StorageError as error:
         raise InputError(f"the database {log.name} cannot be used ({error}); try again.") from error
@@ -59,9 +70,13 @@ def serve(
     port: int = 8000,
     database: str | None = None,
     secure_cookie: bool = False,
+    as_written: bool = False,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until the process is told to end; `ready` gets the address once samples are taken."""
+    """Serve until the process is told to end; `ready` gets the address once samples are taken.
+
+    `as_written`: see `Engine.start`.
+    """
     log = open_log(state, database)
     engine = Engine(state, log)
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
@@ -72,11 +87,17 @@ def serve(
             raise InputError(
                 f"`--host {host} --port {port}`: cannot listen there ({error.strerror}); give another --port or --host."
             ) from error
-        engine.start()
+        engine.start(as_written)
+        _remember(state, log, database)
         try:
             _run(engine, log, listening, host, secure_cookie, ready)
         finally:
             engine.stop()
+    if engine.failure:
+        raise InputError(
+            f"the log {log.name} could not be written at the end ({engine.failure}); make room, or bring it back. What"
+            " was answered is not lost, and the next start goes on from there."
+        )
 
 
 def _run(
@@ -132,12 +153,17 @@ def _ending(server: uvicorn.Server) -> Iterator[None]:
 
 
 class _Connection(HttpToolsProtocol):
-    """Refuses where there are too many, and ends one on which no request arrives for long, or one without end; bodies
-    are the guard's."""
+    """Ends a connection on which no request arrives for long, or one without end, or whose answer nobody reads.
+
+    Where there are too many, the one that has waited longest without a whole request makes room, of the address that
+    has most of them; where all are being answered, the new one is refused. Bodies are read by the routes.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        self._since = self.loop.time()
+        self._unread: asyncio.TimerHandle | None = None
+        if len(self.connections) > MOST_CONNECTIONS and not self._make_room():
             self.app = overloaded
         self._seen: object = None
         self._head = 0
@@ -145,7 +171,36 @@ class _Connection(HttpToolsProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._look.cancel()
+        self.resume_writing()
         super().connection_lost(error)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _make_room(self) -> bool:
+        idle = [one for one in self.connections if one is not self and isinstance(one, _Connection) and one.idle]
+        if not idle:
+            return False
+        by_address = Counter(one.client[0] if one.client else "" for one in idle)
+        crowded = by_address.most_common(1)[0][0]
+        min((one for one in idle if (one.client[0] if one.client else "") == crowded), key=_age).transport.abort()
+        return True
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(SLOWEST_READER, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        self._since = self.loop.time()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         before = self.cycle
@@ -157,12 +212,15 @@ class _Connection(HttpToolsProtocol):
 
     def _looked(self) -> None:
         """Close where nothing is being answered, and nothing was since the last look."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if not answering and self.cycle is self._seen:
+        if self.idle and self.cycle is self._seen:
             self.transport.close()
             return
         self._seen = self.cycle
         self._look = self.loop.call_later(SLOWEST_HEAD, self._looked)
+
+
+def _age(connection: _Connection) -> float:
+    return connection._since
 
 
 class _Server(uvicorn.Server):

@@ -31,8 +31,32 @@ def status(live: Fold, pending: int, day: int) -> dict[str, Any]:
         "today": {name: today[name] for name in ("rounds", "asked", "told")} | {"left": _least(day_left, count_left)},
         "accuracy": _numbers(learner.accuracy()),
         "recent": _numbers(learner.accuracy(window=True)),
-        "health": _numbers(learner.health()),
+        "health": _health(learner.health()),
+        "second_opinions": _agreement(live.opinions),
     }
+
+
+def _health(told: Any) -> dict[str, Any]:
+    """The health of a learner, with the one word for it: fine, unknown (too little evidence) or alarm."""
+    state = getattr(told, "state", None) or _state(told)
+    return _numbers(told) | {"state": state, "remedy": getattr(told, "remedy", "")}
+
+
+def _state(told: Any) -> str:
+    """The word, of a learner that does not say it itself: never fine without labels that speak for it."""
+    if told.collapsed:
+        return "alarm"
+    return "fine" if math.isfinite(told.pseudolabel_error) else "unknown"
+
+
+def _agreement(opinions: dict[str, Any]) -> dict[str, Any]:
+    """How far two people agree on the same samples: the share, and Cohen's kappa, which takes off what chance gives."""
+    first, second = opinions["first"], opinions["second"]
+    number = sum(first)
+    share = opinions["agreed"] / number if number else None
+    chance = sum(a * b for a, b in zip(first, second, strict=True)) / number**2 if number else 1.0
+    kappa = (share - chance) / (1.0 - chance) if share is not None and chance < 1.0 else None
+    return {"number": number, "agreed": opinions["agreed"], "share": share, "kappa": kappa}
 
 
 def point(live: Fold, pending: int, decided: Array, at: float) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from fastapi import APIRouter
@@ -12,7 +13,7 @@ from starlette.requests import Request
 
 from osamd.service import auth, wire
 from osamd.service.access import Anyone, App, QuickRoute
-from osamd.service.engine import Refusal
+from osamd.service.desk import Refusal
 
 PAGES = Path(__file__).parent / "pages"
 ASSETS = {
@@ -22,14 +23,33 @@ ASSETS = {
 }
 """All that can be had by name: no path of a request reaches the file system."""
 
+SLOWEST_PROBE = 5.0
+"""Seconds that a write may take before the service is not ready."""
+
 router = APIRouter(route_class=QuickRoute)
 
 
+@router.get("/livez", tags=["status"], response_model=wire.Alive)
+async def livez(parts: App) -> Response:
+    """Whether the process works; where it does not, start it again."""
+    if not parts.engine.alive:
+        raise Refusal("storage", "the engine has ended; start the service again.")
+    return JSONResponse({"status": "ok"})
+
+
+@router.get("/readyz", tags=["status"], response_model=wire.Alive)
 @router.get("/healthz", tags=["status"], response_model=wire.Alive)
 async def healthz(parts: App) -> Response:
-    """Whether the service is there, and its log can be written."""
-    if not parts.engine.healthy:
-        raise Refusal("storage", "the log cannot be written; the log of the service tells.")
+    """Whether the log can be written: it is, where the last commit is older than a second."""
+    engine = parts.engine
+    try:
+        async with asyncio.timeout(SLOWEST_PROBE):
+            await engine.do(engine.probe)
+    except TimeoutError:
+        raise Refusal("storage", f"the log was last written {engine.age:.0f} s ago, and does not answer.") from None
+    except Refusal as refusal:
+        if refusal.code != "overloaded" or not engine.healthy:  # many who wait are no fault of the log
+            raise
     return JSONResponse({"status": "ok"})
 
 
