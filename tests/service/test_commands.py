@@ -437,6 +437,7 @@ def test_serve_refuses_what_it_cannot_do(tmp_path, capsys):
     assert "the log of shop is in shop/log.sqlite" in said
     assert "secret" not in said
     assert main(["init", "other", "--model", "learner.osamd"]) == 0
+    capsys.readouterr()
     said = refused(capsys, "serve", "--dir", "other", "--port", "0", *nowhere)
     assert "is it there?" in said
     assert "secret" not in said
