@@ -43,17 +43,29 @@ class Client:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
 
-    def decide(self, features: Features, *, id: str | None = None) -> dict[str, Any]:
-        """The decision on one sample; an `id` of yours makes it safe to send again."""
-        return self._call("POST", "/v1/samples", {"features": _plain(features), "id": id})
+    def decide(
+        self, features: Features, *, id: str | None = None, display: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The decision on one sample; an `id` of yours makes it safe to send again, and `display` is what people see."""
+        return self._call("POST", "/v1/samples", {"features": _plain(features), "id": id, "display": display})
 
-    def decide_many(self, samples: Sequence[Features], *, ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def decide_many(
+        self,
+        samples: Sequence[Features],
+        *,
+        ids: Sequence[str] | None = None,
+        displays: Sequence[Mapping[str, Any] | None] | None = None,
+    ) -> list[dict[str, Any]]:
         """The decisions on samples, one after the other; {"error": ...} in place of one that the model could make
         nothing of."""
         if not len(samples):
             return []
         names = [None] * len(samples) if ids is None else ids
-        given = [{"features": _plain(x), "id": name} for x, name in zip(samples, names, strict=True)]
+        shown = [None] * len(samples) if displays is None else displays
+        given = [
+            {"features": _plain(x), "id": name, "display": display}
+            for x, name, display in zip(samples, names, shown, strict=True)
+        ]
         told: list[dict[str, Any]] = self._call("POST", "/v1/samples", {"samples": given})["decisions"]
         return told
 

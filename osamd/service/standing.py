@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from osamd.health import LABELS_NEEDED
 from osamd.numerics import Array
 from osamd.service.fold import Fold
 
@@ -31,22 +32,24 @@ def status(live: Fold, pending: int, day: int) -> dict[str, Any]:
         "today": {name: today[name] for name in ("rounds", "asked", "told")} | {"left": _least(day_left, count_left)},
         "accuracy": _numbers(learner.accuracy()),
         "recent": _numbers(learner.accuracy(window=True)),
-        "health": _health(learner.health()),
+        "health": _health(learner.health(), learner.accuracy(window=True).labels),
         "second_opinions": _agreement(live.opinions),
     }
 
 
-def _health(told: Any) -> dict[str, Any]:
-    """The health of a learner, with the one word for it: fine, unknown (too little evidence) or alarm."""
-    state = getattr(told, "state", None) or _state(told)
+def _health(told: Any, labels: int) -> dict[str, Any]:
+    """The health of a learner, with the one word for it: fine, unknown (too little evidence) or alarm.
+
+    A learner that knows the word is asked for it; for others it follows from the alarm and the labels in the window.
+    """
+    state = getattr(told, "state", None) or _state(told, labels)
     return _numbers(told) | {"state": state, "remedy": getattr(told, "remedy", "")}
 
 
-def _state(told: Any) -> str:
-    """The word, of a learner that does not say it itself: never fine without labels that speak for it."""
+def _state(told: Any, labels: int) -> str:
     if told.collapsed:
         return "alarm"
-    return "fine" if math.isfinite(told.pseudolabel_error) else "unknown"
+    return "fine" if labels >= LABELS_NEEDED else "unknown"
 
 
 def _agreement(opinions: dict[str, Any]) -> dict[str, Any]:

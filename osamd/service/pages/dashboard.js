@@ -68,7 +68,8 @@ function showStatus(status) {
   byId("rounds").title = count(status.rounds);
   const known = Number.isFinite(all.value);
   const half = known && Number.isFinite(all.low) ? (all.high - all.low) / 2 : NaN;
-  const lately = Number.isFinite(recent.value) ? `lately ${percent(clip(recent.value))}` : "";
+  const between = `(${percent(clip(recent.low), 0)} to ${percent(clip(recent.high), 0)})`;
+  const lately = Number.isFinite(recent.value) ? `lately ${percent(clip(recent.value))} ${between}` : "";
   const from = known ? `from ${compact(all.labels)} labels` : "not known before the first labels";
   tile("accuracy", percent(clip(all.value)), from);
   setText(byId("accuracy-half"), Number.isFinite(half) ? `± ${(100 * half).toFixed(1)}` : "");
@@ -83,7 +84,7 @@ function showStatus(status) {
   quarrel.figure.hidden = alike;
   waiting.figure.classList.toggle("wide", alike); // no gap where five charts are left beside the first
   showHealth(health, status);
-  document.title = health.collapsed ? "Alarm · osamd" : "Dashboard · osamd";
+  document.title = `${health.state === "alarm" ? "Alarm" : "Dashboard"} · ${byId("task").textContent || "osamd"}`;
   now = status;
   if (status.rounds !== drawn.rounds || status.told !== drawn.told) refresh();
 }
@@ -93,15 +94,21 @@ function tile(id, text, about) {
   setText(byId(`${id}-about`), about);
 }
 
-function showHealth({ collapsed, why, pseudolabel_error: wrong }, { rounds }) {
-  const before = now?.health.collapsed ?? false; // only the change is spoken
-  if (collapsed !== before) setText(byId("spoken"), collapsed ? `Alarm. ${why}` : "The alarm is over.");
-  byId("health-tile").classList.toggle("alarm", collapsed);
-  byId("health-tile").classList.toggle("unknown", rounds === 0);
-  setText(byId("health"), rounds === 0 ? UNKNOWN : collapsed ? "Alarm" : "Fine");
+const WORDS = { fine: "Fine", unknown: "Not known", alarm: "Alarm" };
+
+function showHealth({ state, why, remedy, pseudolabel_error: wrong }, { rounds, wild, second_opinions: second }) {
+  const before = now?.health.state === "alarm"; // only the change is spoken
+  const alarm = state === "alarm";
+  if (alarm !== before) setText(byId("spoken"), alarm ? `Alarm. ${why}` : "The alarm is over.");
+  byId("health-tile").classList.toggle("alarm", alarm);
+  byId("health-tile").classList.toggle("unknown", state === "unknown");
+  setText(byId("health"), rounds === 0 ? UNKNOWN : WORDS[state]);
   const lately = `Lately about ${percent(wrong)} of the pseudolabels were wrong.`;
-  const calm = Number.isFinite(wrong) ? lately : "Too few labels yet for an alarm.";
-  setText(byId("health-about"), why || (rounds === 0 ? "No rounds yet." : calm));
+  const calm = state === "unknown" ? "Too few labels of late to say that it is fine." : Number.isFinite(wrong) ? lately : "";
+  const parts = [why || (rounds === 0 ? "No rounds yet." : calm), remedy];
+  if (wild.count) parts.push(`${count(wild.count)} wild samples were refused: ${wild.last}`);
+  if (second.number) parts.push(`Two people agree on ${percent(second.share, 0)} of ${count(second.number)} samples.`);
+  setText(byId("health-about"), parts.filter(Boolean).join(" "));
 }
 
 // ---- charts
@@ -144,7 +151,7 @@ function draw({ points, classes }) {
     ...x,
     series: [
       { name: "all rounds", values: value, low: band, high: roof, slot: 0 },
-      { name: "recent rounds", values: recent, slot: 1 },
+      { name: "recent rounds", values: recent, low: column("recent_low").map(clip), high: column("recent_high").map(clip), slot: 1 },
     ],
     range: span(steady, [0, 1]),
     empty: points.length ? "No labels yet" : undefined,
