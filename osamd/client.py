@@ -46,7 +46,7 @@ class Client:
     def decide(
         self, features: Features, *, id: str | None = None, display: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The decision on one sample; an `id` of yours makes it safe to send again, and `display` is what people see."""
+        """The decision on one sample; an `id` of yours makes it safe to send again; `display` is for people to see."""
         return self._call("POST", "/v1/samples", {"features": _plain(features), "id": id, "display": display})
 
     def decide_many(
@@ -82,6 +82,16 @@ class Client:
         given = [{name: _number(value) for name, value in one.items()} for one in labels]
         told: list[dict[str, Any]] = self._call("POST", "/v1/labels", {"labels": given})["outcomes"]
         return told
+
+    def labels(self, after: int = 0) -> Iterator[dict[str, Any]]:
+        """The queries that people have answered, with their samples; `after` is the `seq` of the last one known."""
+        with self._reached(), self._http.stream("GET", f"/v1/labels?format=jsonl&after={after}") as answer:
+            _refuse(answer)
+            yield from map(json.loads, filter(None, answer.iter_lines()))
+
+    def correct(self, label: Any, *, round: int) -> dict[str, Any]:
+        """Keep another label for a query that was answered; the learner keeps what it has learned."""
+        return self._call("POST", "/v1/corrections", {"round": _number(round), "label": _number(label)})
 
     def claim(
         self, holder: str, *, limit: int = 1, order: str = "oldest", lease: float = 120.0
@@ -169,6 +179,39 @@ def _refuse(answer: httpx.Response) -> None:
     except (ValueError, KeyError, TypeError):
         said = {"code": "no-service", "message": "the answer is not one of osamd's; is this its address?"}
     raise ServiceError(answer.status_code, said["code"], said["message"], said.get("where"))
+
+
+def typed(row: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as its table has it, in the types of the schema: text that csv read becomes numbers, true or false; columns
+    that the service does not know are left out.
+
+    >>> columns = [{"name": "age", "kind": "numeric"}, {"name": "owner", "kind": "boolean"}]
+    >>> typed({"age": "41", "owner": "True", "label": "yes"}, {"columns": columns, "ignored": []})
+    {'age': 41.0, 'owner': True}
+    """
+    kinds = {column["name"]: column["kind"] for column in schema["columns"] or []}
+    kinds |= dict.fromkeys(schema["ignored"], "categorical")
+    return {name: _typed(value, kinds[name]) for name, value in row.items() if name in kinds}
+
+
+_BOOLEANS = {"true": True, "yes": True, "1": True, "1.0": True, "false": False, "no": False, "0": False, "0.0": False}
+
+
+def _typed(value: Any, kind: str) -> Any:
+    value = _number(value)
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text.lower() in ("", "na", "nan", "null", "none"):
+        return None
+    if kind == "boolean":
+        return _BOOLEANS.get(text.lower(), value)
+    if kind == "numeric":
+        try:
+            return float(text)
+        except ValueError:
+            return value  # the service says what is wrong with it
+    return value
 
 
 def _plain(features: Features) -> Any:

@@ -1,4 +1,4 @@
-"""The commands of the service: init, serve, token, replay, export, demo."""
+"""The commands of the service: init, serve, token, replay, export, send, demo."""
 
 from __future__ import annotations
 
@@ -208,21 +208,61 @@ def replay(
 
 def export(
     state: Folder,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the learner.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the learner, or the labels.")],
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Write what people answered: a .csv, .jsonl or .parquet file.")
+    ] = False,
     database: Database = None,
 ) -> None:
-    """Write the learner as it stands into a file, to be loaded by `osamd.OSAMD.load`, while the service goes on.
+    """Write the learner as it stands, to be loaded by `osamd.OSAMD.load`, or the labels; the service may go on.
 
-    Example: osamd export shop shop-today.safetensors
+    Example: osamd export shop labels.csv --labels
     """
     _require_service()
     from osamd.service.fold import folded
     from osamd.service.server import opened
 
+    if labels:
+        from osamd.service.exporting import export_labels
+
+        print(f"Wrote {file}: {export_labels(state, database, file):,} labels.")
+        return
     with opened(state, database) as (its_state, log):
         fold = folded(its_state, log)
     fold.learner.save(file)
     print(f"Wrote {file}: {fold.learner!r}")
+
+
+def send(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .csv, .jsonl or .parquet file of samples.")],
+    url: Annotated[str, typer.Option(help="Where the service is.")] = "http://127.0.0.1:8000",
+    token: Annotated[str | None, typer.Option(envvar="OSAMD_TOKEN", help="A token with the role client.")] = None,
+    id: Annotated[str | None, typer.Option(metavar="COLUMN", help="The samples' own names; made up otherwise.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Shown to those who label, as text.")] = None,
+    image: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Names of images in the folder of media, shown likewise.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Rows in one request.")] = 200,
+) -> None:
+    """Send the rows of a table to a service, each once; broken off, it goes on where it was.
+
+    Columns that the service does not know are left out. How far it came is kept in FILE.sent.
+
+    Example: osamd send today.csv --url http://127.0.0.1:8000
+    """
+    _require_service()
+    from osamd.client import Client, ServiceError
+    from osamd.errors import InputError
+    from osamd.service import sending
+
+    with Client(url, token=token) as client:
+        try:
+            sent = sending.send(file, client, id=id, text=text, image=image, batch=batch)
+        except ServiceError as error:
+            raise InputError(f"`send {file}`: {error} Run it again; it goes on where it was.") from error
+    again = f" ({sent.before:,} of them before)" if sent.before else ""
+    refused = f"; {sent.refused:,} were refused" if sent.refused else ""
+    print(f"Sent {sent.rows:,} rows{again}: {sent.asked:,} labels are asked for{refused}.")
 
 
 def demo(
@@ -289,4 +329,4 @@ def _listed(given: Listed) -> list[str] | None:
     return None if given is None else names(given)
 
 
-COMMANDS: tuple[Any, ...] = (init, serve, token, replay, export, demo)
+COMMANDS: tuple[Any, ...] = (init, serve, token, replay, export, send, demo)

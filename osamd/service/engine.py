@@ -134,7 +134,10 @@ class Engine(People):
     def probabilities(self, event: Event) -> dict[Any, float]:
         """Of the classes, in a recorded decision."""
         held = event.score or b""
-        score = struct.unpack("<d", held)[0] if len(held) == 8 else np.frombuffer(held).copy()
+        return self.probabilities_of(struct.unpack("<d", held)[0] if len(held) == 8 else np.frombuffer(held).copy())
+
+    def probabilities_of(self, score: Any) -> dict[Any, float]:
+        """Of the classes, from the score of a decision."""
         return self._live.learner.probabilities_of(score)
 
     def status(self) -> dict[str, Any]:

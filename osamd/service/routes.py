@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from osamd import __version__
 from osamd.errors import InputError
+from osamd.service import labels as labels_out
 from osamd.service import sse, views, wire
 from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Parts, json_answer
 from osamd.service.desk import Answer, Refusal
@@ -103,6 +104,23 @@ async def _answered(parts: Parts, labels: list[tuple[int | str, int, str]]) -> l
     return [next(told) if one is None else one for one in known]
 
 
+@router.get(
+    "/labels",
+    tags=["queries"],
+    response_class=StreamingResponse,
+    responses={200: {"content": {kind: {"schema": {"type": "string"}} for kind in labels_out.MEDIA_TYPES.values()}}},
+)
+def labels(
+    parts: App,
+    who: Anyone,
+    format: labels_out.Format = "jsonl",
+    after: Annotated[int, Query(ge=0, le=wire.MOST, description="The `seq` of the last one that is known.")] = 0,
+) -> StreamingResponse:
+    """What people have answered: sample, decision, label, who and when, as JSON lines, CSV or Parquet."""
+    rows = labels_out.rows(parts.engine.state, parts.log, parts.engine, after)
+    return StreamingResponse(labels_out.written(rows, format), media_type=labels_out.MEDIA_TYPES[format])
+
+
 @router.get("/status", tags=["status"], response_model=wire.Status)
 def status(parts: App, who: Anyone) -> Response:
     """How it stands: rounds, labels, budget, accuracy from the labels alone, health."""
@@ -127,6 +145,7 @@ def schema(parts: App, who: Anyone) -> wire.Described:
         title=told.title,
         guidelines=told.guidelines,
         show_guess=told.show_guess,
+        ignored=told.ignored,
         features=told.features,
         columns=told.columns,
         image=size,

@@ -390,6 +390,7 @@ class Described(Out):
     title: str
     guidelines: str
     show_guess: bool
+    ignored: list[str]
     features: int
     columns: list[Column] | None
     image: ImageSize | None
