@@ -1,4 +1,4 @@
-"""The commands of the service: init, serve, token, replay, export, send, demo."""
+"""The commands of the service: init, serve, streams, token, replay, export, send, demo."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def serve(
         typer.Option("--as-written", help="Where the log cannot be repeated here, take its decisions as they are."),
     ] = False,
 ) -> None:
-    """Serve decisions, queries, and the pages for those who label, until Ctrl-C.
+    """Serve decisions, queries, and the pages for those who label, until Ctrl-C; all streams of a folder of folders.
 
     Every sample and label is on disk before its answer leaves. Started again, it goes on where it was.
 
@@ -139,7 +139,18 @@ def serve(
     """
     _require_service()
     from osamd.service import server
+    from osamd.service.state import CONFIG
 
+    if model is None and state.is_dir() and not (state / CONFIG).exists() and any(state.glob(f"*/{CONFIG}")):
+        server.serve_streams(
+            state,
+            host=host,
+            port=port,
+            database=database,
+            secure_cookie=secure_cookie,
+            ready=lambda url: print(f"osamd serves the streams in {state} at {url}; Ctrl-C ends it.", flush=True),
+        )
+        return
     server.serve(
         server.state_of(state, model),
         host=host,
@@ -149,6 +160,30 @@ def serve(
         as_written=as_written,
         ready=lambda url: print(f"osamd serves {state} at {url} (label: {url}/label); Ctrl-C ends it.", flush=True),
     )
+
+
+def streams(
+    root: Annotated[Path, typer.Argument(metavar="ROOT", help="The folder whose folders are services.")],
+    archive: Annotated[str | None, typer.Option(metavar="NAME", help="Close this stream; its log is kept.")] = None,
+    restore: Annotated[str | None, typer.Option(metavar="NAME", help="Open an archived one again.")] = None,
+) -> None:
+    """List the streams of a folder, or archive one; `osamd serve --dir ROOT` serves all of them.
+
+    `osamd init ROOT/NAME ...` makes one more, also while they are served.
+
+    Example: osamd streams /var/lib/osamd --archive pumps
+    """
+    _require_service()
+    from osamd.service import streams as many
+    from osamd.service.state import CONFIG
+
+    for name, away in ((archive, True), (restore, False)):
+        if name is not None:
+            many.archive(root / name, away)
+            print(f"{'Archived' if away else 'Restored'} {name}.")
+    if archive is None and restore is None:
+        for folder in sorted(path.parent for path in root.glob(f"*/{CONFIG}")):
+            print(f"{folder.name}{'  archived' if many.archived(folder) else ''}")
 
 
 def token(
@@ -329,4 +364,4 @@ def _listed(given: Listed) -> list[str] | None:
     return None if given is None else names(given)
 
 
-COMMANDS: tuple[Any, ...] = (init, serve, token, replay, export, send, demo)
+COMMANDS: tuple[Any, ...] = (init, serve, streams, token, replay, export, send, demo)

@@ -9,9 +9,10 @@ import signal
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -33,6 +34,8 @@ COLLECT = (10_000, 20, 20)
 """Python's thresholds for the collector of cycles."""
 SLOWEST_HEAD = 30.0
 """Seconds for them to arrive, about: connections are looked at so often."""
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+"""What this machine calls itself."""
 SLOWEST_READER = 20.0
 """Seconds in which whoever was sent an answer must read some of it."""
 
@@ -79,14 +82,7 @@ def serve(
     """
     log = open_log(state, database)
     engine = Engine(state, log)
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, port))
-        except OSError as error:
-            raise InputError(
-                f"`--host {host} --port {port}`: cannot listen there ({error.strerror}); give another --port or --host."
-            ) from error
+    with _listening(host, port) as listening:
         engine.start(as_written)
         _remember(state, log, database)
         try:
@@ -100,6 +96,49 @@ def serve(
         )
 
 
+def serve_streams(
+    root: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    database: str | None = None,
+    secure_cookie: bool = False,
+    ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve every stream in a folder, each at /NAME, until the process is told to end."""
+    from osamd.service.streams import Streams
+
+    streams = Streams(root, host=host, database=database, secure_cookie=secure_cookie)
+
+    @asynccontextmanager
+    async def life(_: Any) -> AsyncIterator[None]:
+        await streams.start()
+        try:
+            yield
+        finally:
+            await streams.stop()
+
+    streams.app.router.lifespan_context = life
+    with _listening(host, port) as listening:
+        _serve_app(streams.app, listening, host, ready, streams.close_listeners)
+    if streams.failures:
+        told = "; ".join(f"{name}: {why}" for name, why in streams.failures.items())
+        raise InputError(f"logs could not be written at the end ({told}). What was answered is not lost.")
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise InputError(
+                f"`--host {host} --port {port}`: cannot listen there ({error.strerror}); give another --port or --host."
+            ) from error
+        yield listening
+
+
 def _run(
     engine: Engine, log: Log, listening: socket.socket, host: str, secure_cookie: bool, ready: Callable[[str], None]
 ) -> None:
@@ -110,8 +149,14 @@ def _run(
             f" `osamd token {engine.state.folder} --name NAME --role client` (and annotator)."
         )
     # By an open service only names of this machine are answered to.
-    hosts = frozenset({"localhost", "127.0.0.1", "::1", host}) if open_to_all else None
+    hosts = LOCAL_NAMES | {host} if open_to_all else None
     app = make_app(engine, log, hosts=hosts, secure_cookie=secure_cookie, may_open=open_to_all)
+    _serve_app(app, listening, host, ready, app.state.parts.bell.close)
+
+
+def _serve_app(
+    app: Any, listening: socket.socket, host: str, ready: Callable[[str], None], close: Callable[[], None]
+) -> None:
     config = uvicorn.Config(
         app,
         log_level="error",  # a line for every malformed request would let strangers fill the disk
@@ -129,7 +174,7 @@ def _run(
     # the collector of cycles, left as it is, would look through all of them again and again (a quarter of the time).
     gc.freeze()
     gc.set_threshold(*COLLECT)
-    server = _Server(config, lambda: ready(address), app.state.parts.bell.close)
+    server = _Server(config, lambda: ready(address), close)
     with _ending(server):
         server.run(sockets=[listening])
     if not server.started:

@@ -76,6 +76,7 @@ async def log_in(body: wire.Login, parts: App, request: Request) -> JSONResponse
         auth.COOKIE,
         secret,
         max_age=int(auth.SESSION_SECONDS),
+        path=request.scope.get("root_path") or "/",
         httponly=True,
         samesite="strict",
         secure=parts.secure_cookie or request.scope["scheme"] == "https",
@@ -90,19 +91,19 @@ async def log_out(parts: App, request: Request) -> JSONResponse:
     if secret is not None and await run_in_threadpool(parts.door.by_cookie, secret) is not None:
         await run_in_threadpool(parts.door.log_out, secret)
     answer = JSONResponse({"status": "ok"})
-    answer.delete_cookie(auth.COOKIE, httponly=True, samesite="strict")
+    answer.delete_cookie(auth.COOKIE, path=request.scope.get("root_path") or "/", httponly=True, samesite="strict")
     return answer
 
 
 @router.get("/", include_in_schema=False)
-async def home() -> RedirectResponse:
-    return RedirectResponse("/dashboard")
+async def home(request: Request) -> RedirectResponse:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/dashboard")
 
 
 @router.get("/{page}", include_in_schema=False)
-async def page(page: str) -> Response:
+async def page(page: str, request: Request) -> Response:
     if page == "favicon.ico":
-        return RedirectResponse("/assets/favicon.svg")
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/assets/favicon.svg")
     if page not in ("label", "dashboard", "login"):
         raise _nothing()
     return FileResponse(PAGES / f"{page}.html", media_type="text/html")

@@ -20,9 +20,9 @@ export function showSample(root, query, units) {
 
 function display({ text, fields, image, audio, link }, round, units) {
   const parts = [];
-  if (image) parts.push(photo(`/${image}`, `The image of round ${round}`));
+  if (image) parts.push(photo(image, `The image of round ${round}`));
   if (text) parts.push(el("div", { class: "text", tabindex: 0 }, el("bdi", {}, text)));
-  if (audio) parts.push(el("audio", { controls: true, src: `/${audio}`, preload: "metadata" }));
+  if (audio) parts.push(el("audio", { controls: true, src: audio, preload: "metadata" }));
   if (link) parts.push(el("p", { class: "link" }, el("a", { href: link, target: "_blank", rel: "noopener noreferrer" }, link)));
   if (fields) parts.push(table(fields, units));
   return parts;
