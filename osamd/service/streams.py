@@ -1,7 +1,8 @@
 """Many streams in one service: every folder in ROOT that `osamd init` made is one, at /NAME.
 
-Each has its own log, tokens, limits and pages. The folder is the truth: a stream that is made while the service runs is found within seconds, and one that is archived
-(`osamd streams ROOT --archive NAME`) is closed, with its log kept. Streams share nothing but the process.
+Each has its own log, tokens, limits and pages. The folder is the truth: a stream that is made while the service runs is
+found within seconds, and one that is archived (`osamd streams ROOT --archive NAME`) is closed, with its log kept.
+Streams share nothing but the process.
 """
 
 from __future__ import annotations
