@@ -47,7 +47,9 @@ class Fold:
     def wild(self, row: Array) -> int | None:
         """A feature that is larger than all before by a factor that no drift explains; None where there is none."""
         most = self.state.config.wild
-        if most is None or (self.learner.rounds < MET and not self.state.schema.sized):
+        if most is None or not (np.abs(row) > self.sizes).any():
+            return None
+        if self.learner.rounds < MET and not self.state.schema.sized:
             return None
         largest = self.sizes.max()
         usual = np.where(self.sizes > 0.0, self.sizes, largest)
@@ -59,7 +61,9 @@ class Fold:
         decision = self.learner.ask(self.state.sample(row))
         if not decision.query:
             self.learner.tell(decision)
-        np.maximum(self.sizes, np.abs(row), out=self.sizes)
+        size = np.abs(row)
+        if (size > self.sizes).any():
+            np.maximum(self.sizes, size, out=self.sizes)
         return decision
 
     def count(self, event: Event) -> None:

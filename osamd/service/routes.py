@@ -49,7 +49,7 @@ async def decide(body: SampleBody, parts: App, who: Client) -> Response:
     rows = []
     for i, sample in enumerate(given):
         try:
-            row, raw = parts.schema.row(sample.features), parts.schema.raw(sample.features)
+            row, raw = parts.schema.read(sample.features)
         except InputError as error:
             place = f"samples.{i}.features" if isinstance(body, wire.Samples) else "features"
             raise Refused("invalid", str(error), f"body.{place}") from None

@@ -161,6 +161,12 @@ class Schema(Strict):
         """Whether every column is a number as it comes."""
         return all(column.kind == "numeric" for column in self.columns or [])
 
+    def read(self, sample: Sequence[Any] | Mapping[str, Any]) -> tuple[Array, dict[str, Any] | None]:
+        """One sample as the learner takes it, and its raw values where that does not tell them."""
+        if type(sample) is list and self._plain and len(sample) == self.features and set(map(type, sample)) == {float}:
+            return _checked(np.array(sample, dtype=np.float64)), None
+        return self.row(sample), self.raw(sample)
+
     def row(self, sample: Sequence[Any] | Mapping[str, Any]) -> Array:
         """One sample as the learner takes it; an InputError says what is wrong with it."""
         if self.columns is None:
