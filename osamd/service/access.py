@@ -81,11 +81,20 @@ async def person(request: Request, bearer: Bearer) -> auth.Person:
     elif cookie is not None:
         found = await run_in_threadpool(door.by_cookie, cookie)
     if found is None:
+        if bearer is not None or cookie is not None:
+            door.refuse(request.client.host if request.client is not None else "")
         raise Refusal("unauthorised", "give a token: Authorization: Bearer TOKEN, or log in at /login.")
     return found
 
 
 Anyone = Annotated[auth.Person, Depends(person)]
+
+
+async def member(who: Anyone) -> auth.Person:
+    """Who takes part: sends samples or answers queries."""
+    if not who.roles & {"client", "annotator"}:
+        raise Refusal("forbidden", "this takes a token with the role client or annotator.")
+    return who
 
 
 async def annotator(who: Anyone) -> auth.Person:
@@ -102,6 +111,7 @@ async def client(who: Anyone) -> auth.Person:
     return who
 
 
+Member = Annotated[auth.Person, Depends(member)]
 Annotator = Annotated[auth.Person, Depends(annotator)]
 Client = Annotated[auth.Person, Depends(client)]
 

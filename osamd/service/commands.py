@@ -1,4 +1,5 @@
-"""The commands of the service: init, serve, streams, token, replay, export, send, demo."""
+"""The commands of the service: init, serve, streams, token, replay, export, send, backup,
+restore, demo."""
 
 from __future__ import annotations
 
@@ -190,8 +191,10 @@ def token(
     state: Folder,
     name: Annotated[str | None, typer.Option(help="Whose token it is; labels are signed by it.")] = None,
     role: Annotated[
-        str, typer.Option(metavar="client|annotator", help="Sends samples, or answers queries.")
+        str,
+        typer.Option(metavar="client|annotator|reader", help="Sends samples, answers queries, or reads metrics."),
     ] = "client",
+    days: Annotated[float | None, typer.Option(min=0.0, help="Worthless after so many days; never by default.")] = None,
     revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Make this token worthless.")] = None,
     database: Database = None,
 ) -> None:
@@ -210,10 +213,12 @@ def token(
             auth.revoke_token(log, revoke)
             print(f"Revoked {revoke}.")
         elif name is not None:
-            print(auth.make_token(log, name, role))
+            print(auth.make_token(log, name, role, days))
         else:
-            for known, its_role in auth.token_names(log):
-                print(f"{known}  {its_role}")
+            for known in auth.token_list(log):
+                until = f"  until {_moment(known.expires)}" if known.expires is not None else ""
+                used = f"  last used {_moment(known.used)}" if known.used is not None else ""
+                print(f"{known.name}  {known.role}{until}{used}")
 
 
 def replay(
@@ -300,6 +305,37 @@ def send(
     print(f"Sent {sent.rows:,} rows{again}: {sent.asked:,} labels are asked for{refused}.")
 
 
+def backup(
+    state: Folder,
+    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder, which can be served.")],
+    database: Database = None,
+) -> None:
+    """Copy a service, its log as of this moment, while it goes on; the copy is a folder to serve.
+
+    It is checked: the log of the copy folds to a learner. A log in PostgreSQL becomes one in SQLite there.
+
+    Example: osamd backup shop /backup/shop-monday
+    """
+    _require_service()
+    from osamd.service.exporting import back_up
+
+    print(f"Wrote {place}: {back_up(state, database, place)!r}")
+
+
+def restore(
+    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `osamd backup` wrote.")],
+    state: Annotated[Path, typer.Argument(metavar="STATE", help="The folder to make; it must not be there.")],
+) -> None:
+    """Make a service again from a backup; what was there must be moved away first.
+
+    Example: osamd restore /backup/shop-monday shop
+    """
+    _require_service()
+    from osamd.service.exporting import back_up
+
+    print(f"Made {state}: {back_up(place, None, state)!r}")
+
+
 def demo(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the dashboard.")] = False,
@@ -358,10 +394,16 @@ def _given(budget: str | None, budget_window: int | None, max_labels: int | None
     return {name: value for name, value in settings.items() if value is not None}
 
 
+def _moment(at: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def _listed(given: Listed) -> list[str] | None:
     from osamd.prequential.command import names
 
     return None if given is None else names(given)
 
 
-COMMANDS: tuple[Any, ...] = (init, serve, streams, token, replay, export, send, demo)
+COMMANDS: tuple[Any, ...] = (init, serve, streams, token, replay, export, send, backup, restore, demo)

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.service.database import Database, brief
-from osamd.service.tables import FORMAT_2, about, events, points, snapshots, tables
+from osamd.service.tables import FORMAT_2, about, events, points, snapshots, tables, tokens
 
 FORMAT = "2"
 """Of the tables. A log of an older format is brought to it; one of a newer format is refused."""
@@ -107,6 +107,7 @@ class Log(Database):
         try:
             with self._writers.begin() as connection:
                 tables.create_all(connection)
+                _widen(connection)
         except SQLAlchemyError as error:
             raise InputError(f"the database {self.name} cannot be used ({brief(error)}); is it there?") from error
 
@@ -178,6 +179,15 @@ def _migrate(connection: sql.Connection) -> None:
     for index in FORMAT_2:
         index.create(connection, checkfirst=True)
     connection.execute(sql.update(about).where(about.c.key == "format").values(value=FORMAT))
+
+
+def _widen(connection: sql.Connection) -> None:
+    """Give the tokens of a log of format 1 the columns that came later."""
+    known = {column["name"] for column in sql.inspect(connection).get_columns("tokens")}
+    for name in ("expires", "used"):
+        if name not in known:
+            kind = tokens.c[name].type.compile(connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE tokens ADD COLUMN {name} {kind}")
 
 
 def probe(connection: sql.Connection, at: float) -> None:

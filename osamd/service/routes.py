@@ -14,7 +14,7 @@ from osamd import __version__
 from osamd.errors import InputError
 from osamd.service import labels as labels_out
 from osamd.service import sse, views, wire
-from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Parts, json_answer
+from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Member, Parts, json_answer
 from osamd.service.desk import Answer, Refusal
 from osamd.service.display import Display
 from osamd.service.engine import Sample
@@ -64,7 +64,7 @@ async def decide(body: SampleBody, parts: App, who: Client) -> Response:
 
 
 @router.post("/labels", tags=["queries"], response_model=wire.Outcome | wire.Outcomes)
-async def tell(body: LabelBody, parts: App, who: Anyone) -> Response:
+async def tell(body: LabelBody, parts: App, who: Member) -> Response:
     """Give the labels of queries. The first answer stands: the same again is `repeated`, another one is refused."""
     given = body.labels if isinstance(body, wire.Labels) else [body]
     _refuse_many(parts, len(given))
@@ -112,7 +112,7 @@ async def _answered(parts: Parts, labels: list[tuple[int | str, int, str]]) -> l
 )
 def labels(
     parts: App,
-    who: Anyone,
+    who: Member,
     format: labels_out.Format = "jsonl",
     after: Annotated[int, Query(ge=0, le=wire.MOST, description="The `seq` of the last one that is known.")] = 0,
 ) -> StreamingResponse:

@@ -168,6 +168,11 @@ def create(
     return State(folder, config, start)
 
 
+def save_config(path: Path, config: Config) -> None:
+    """Write `service.json`."""
+    _saver(config)(path)
+
+
 def _saver(config: Config) -> Callable[[Path], None]:
     text = json.dumps(config.model_dump(mode="json"), indent=2, allow_nan=False) + "\n"
     return lambda path: _written(path, text.encode())

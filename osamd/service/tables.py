@@ -73,6 +73,8 @@ tokens = sql.Table(
     sql.Column("name", sql.String(100), primary_key=True),
     sql.Column("role", sql.String(20), nullable=False),
     sql.Column("digest", sql.String(64), nullable=False),
+    sql.Column("expires", _real),
+    sql.Column("used", _real),
 )
 sessions = sql.Table(
     "sessions",

@@ -69,6 +69,7 @@ async def log_in(body: wire.Login, parts: App, request: Request) -> JSONResponse
     """Log in with a token; the cookie lasts for twelve hours."""
     found = await run_in_threadpool(parts.door.log_in, body.token)
     if found is None:
+        parts.door.refuse(request.client.host if request.client is not None else "")
         raise Refusal("unauthorised", "this token is not known; `osamd token` makes one.")
     person, secret = found
     answer = JSONResponse({"name": person.name, "roles": sorted(person.roles)})

@@ -15,8 +15,9 @@ from http_cases import JSON, Served, Web, small_state
 from silent_proxy import SilentProxy
 
 import osamd
+from osamd.cli import main
 from osamd.errors import InputError
-from osamd.service import bodies, engine, postgres, server, writer
+from osamd.service import auth, bodies, engine, exporting, postgres, server, writer
 from osamd.service import log as logs
 from osamd.service.desk import Refusal
 from osamd.service.engine import Engine
@@ -363,6 +364,69 @@ def test_a_log_of_format_1_is_brought_to_format_2(state):
     assert told == logs.FORMAT
 
 
+# Tokens.
+
+
+def test_a_token_expires_and_says_when_it_was_last_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(auth, "_SEEN_FOR", -1.0)
+    with Web(small_state(tmp_path / "state")) as web:
+        token = auth.make_token(web.log, "shop", "client", days=1.0)
+        bearer = [("authorization", f"Bearer {token}")]
+        assert web.get("/v1/status", bearer).status == 200
+        web.app.state.parts.door.write_use()
+        (known,) = auth.token_list(web.log)
+        assert abs(known.used - time.time()) < 60.0
+        later = time.time() + 86_401.0
+        monkeypatch.setattr(auth.time, "time", lambda: later)
+        assert web.get("/v1/status", bearer).status == 401
+        assert web.get("/v1/status").status == 401  # and the service does not open to everybody
+
+
+def test_a_reader_reads_how_it_stands_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(auth, "_SEEN_FOR", -1.0)
+    with Web(small_state(tmp_path / "state"), may_open=False) as web:
+        bearer = [("authorization", f"Bearer {auth.make_token(web.log, 'prometheus', 'reader')}")]
+        assert {web.get(path, bearer).status for path in ("/metrics", "/v1/status", "/v1/history", "/v1/schema")} == {
+            200
+        }
+        assert {web.get(path, bearer).code for path in ("/v1/labels", "/v1/queries", "/v1/answers")} == {"forbidden"}
+        assert web.post("/v1/labels", {"round": 0, "label": "cat"}, bearer).code == "forbidden"
+        assert web.post("/v1/samples", {"features": [1, 2, 3]}, bearer).code == "forbidden"
+
+
+def test_refused_tokens_are_told_to_the_operator_and_do_not_fill_the_disk(tmp_path, caplog):
+    with Web(small_state(tmp_path / "state"), may_open=False) as web:
+        for _ in range(250):
+            assert web.get("/v1/status", [("authorization", "Bearer wrong")]).status == 401
+        web.post("/login", {"token": "wrong"})
+    told = [one.getMessage() for one in caplog.records if "was refused" in one.getMessage()]
+    assert told == [f"a token from 127.0.0.1 was refused ({number} so far)" for number in (1, 100, 200)]
+    assert "wrong" not in caplog.text
+
+
+# Backups.
+
+
+def test_a_backup_of_a_running_service_is_a_folder_to_serve(tmp_path, new_url, capsys):
+    state, url = linear_state(tmp_path / "state"), new_url()
+    (state.folder / "media").mkdir()
+    (state.folder / "media" / "a.png").write_bytes(b"a")
+    with Service(state, url) as service:
+        waiting = service.ask(3)
+        service.tell((waiting[0], 1))
+        exporting.back_up(state.folder, url, tmp_path / "backup")
+        before = bits(service.learner), service.events
+        service.send(90)
+    copy = open_state(tmp_path / "backup")
+    with Service(copy, copy.log_file, service.clock) as restored:
+        assert (bits(restored.learner), restored.events) == before
+        assert [one.event.round for one in restored.engine.queries()] == waiting[1:]
+    assert (tmp_path / "backup" / "media" / "a.png").read_bytes() == b"a"
+    assert main(["restore", str(tmp_path / "backup"), str(tmp_path / "again")]) == 0
+    assert main(["backup", str(tmp_path / "again"), str(tmp_path / "backup")]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
 # Strangers.
 
 
@@ -374,8 +438,6 @@ def resident(process) -> float:
 
 def guarded(tmp_path):
     """A service with a token, in a process of its own."""
-    from osamd.service import auth
-
     state = small_state(tmp_path / "state")
     log = server.open_log(state, None)
     log.make_tables()
