@@ -105,18 +105,19 @@ class Engine(People):
 
         A sample of which the model can make nothing (its score is beyond all numbers) is refused, the others are not.
         """
-        given = [Sample(*one) for one in samples]
+        given = [one if type(one) is Sample else Sample(*one) for one in samples]
         known = self._recorded([one.client_id for one in given if one.client_id is not None])
         seen = {name: event.features for name, event in known.items()}
         for name, row, _ in given:
             if name is not None and seen.setdefault(name, row.tobytes()) != row.tobytes():
                 raise Refusal("id-reused", f"the id {name!r} was used for another sample; give each sample its own.")
         told: list[Event | Refusal] = []
+        usual = len(given) > 1 and not self._live.larger(np.array([one.row for one in given]))
         for one in given:
             event = None if one.client_id is None else known.get(one.client_id)
             if event is None:
                 try:
-                    event = self._round(one)
+                    event = self._round(one, usual)
                 except (InputError, Refusal) as error:
                     told.append(error if isinstance(error, Refusal) else Refusal("refused", str(error)))
                     continue
@@ -197,10 +198,11 @@ class Engine(People):
     def _drop_rows(self) -> None:
         self._rows, self._points, self._displays, self._fresh = [], [], [], {}
 
-    def _round(self, sample: Sample) -> Event:
+    def _round(self, sample: Sample, usual: bool) -> Event:
         live, row = self._live, sample.row
-        self._refuse_wild(row)
-        decision = live.play(row)
+        if not usual:
+            self._refuse_wild(row)
+        decision = live.play(row, usual)
         chosen, _, pseudolabel, margin, probability, _, _, score = decision._seen
         event = self._write(
             "sample",
@@ -214,7 +216,7 @@ class Engine(People):
             probability=float(probability),
             query=decision.query,
             withheld=decision.withheld,
-            score=np.asarray(score, dtype=np.float64).tobytes(),
+            score=struct.pack("<d", score) if type(score) is float else np.asarray(score, dtype=np.float64).tobytes(),
         )
         if sample.client_id is not None:
             self._fresh[sample.client_id] = event
@@ -240,9 +242,11 @@ class Engine(People):
 
     def _make_room(self) -> None:
         """Give up on the oldest queries, where they are too old or too many."""
-        config = self.state.config
-        while len(self._desk.waiting) > config.max_pending:
-            self._expired(next(iter(self._desk.waiting)))
+        config, waiting = self.state.config, self._desk.waiting
+        if not waiting:
+            return
+        while len(waiting) > config.max_pending:
+            self._expired(next(iter(waiting)))
         if config.expire_after is not None:
             self.expire_older(config.expire_after)
 

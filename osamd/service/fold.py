@@ -44,10 +44,14 @@ class Fold:
             self.sizes = np.array(counts.pop("sizes", self.sizes))
             self.today |= counts
 
+    def larger(self, rows: Array) -> bool:
+        """Whether a feature of these samples is larger than all before."""
+        return bool((np.abs(rows) > self.sizes).any())
+
     def wild(self, row: Array) -> int | None:
         """A feature that is larger than all before by a factor that no drift explains; None where there is none."""
         most = self.state.config.wild
-        if most is None or not (np.abs(row) > self.sizes).any():
+        if most is None or not self.larger(row):
             return None
         if self.learner.rounds < MET and not self.state.schema.sized:
             return None
@@ -56,14 +60,13 @@ class Fold:
         place = int(np.argmax(np.abs(row) - most * usual))
         return place if largest > 0.0 and abs(row[place]) > most * usual[place] else None
 
-    def play(self, row: Array) -> Decision:
-        """A whole round, but for the label that is asked for."""
+    def play(self, row: Array, usual: bool = False) -> Decision:
+        """A whole round, but for the label that is asked for; `usual`: the sample is known not to be `larger`."""
         decision = self.learner.ask(self.state.sample(row))
         if not decision.query:
             self.learner.tell(decision)
-        size = np.abs(row)
-        if (size > self.sizes).any():
-            np.maximum(self.sizes, size, out=self.sizes)
+        if not usual and self.larger(row):
+            np.maximum(self.sizes, np.abs(row), out=self.sizes)
         return decision
 
     def count(self, event: Event) -> None:

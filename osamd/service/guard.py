@@ -14,6 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from osamd.service.bodies import forget
 from osamd.service.wire import problem
 
+TYPES = {"/v1/samples/arrow": "application/vnd.apache.arrow.stream"}
+"""What is sent to these paths; JSON to all others."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -59,8 +61,10 @@ class Guard:
         if site not in ("same-origin", "none") or (origin is not None and not _same(origin, headers.get("host", ""))):
             return 403, "cross-site", "another site must not send this; use the pages of the service, or a client."
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            return 415, "unsupported-media-type", "send JSON, with the header Content-Type: application/json."
+        wanted = TYPES.get(scope["path"].removeprefix(scope.get("root_path", "")), "application/json")
+        if kind != wanted:
+            told = "JSON" if wanted == "application/json" else "an Arrow stream"
+            return 415, "unsupported-media-type", f"send {told}, with the header Content-Type: {wanted}."
         return None
 
 

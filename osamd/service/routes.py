@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Discriminator, Tag
 from starlette.concurrency import run_in_threadpool
 
 from osamd import __version__
 from osamd.errors import InputError
+from osamd.service import arrow, sse, views, wire
 from osamd.service import labels as labels_out
-from osamd.service import sse, views, wire
 from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Member, Parts, json_answer
 from osamd.service.desk import Answer, Refusal
 from osamd.service.display import Display
@@ -61,6 +61,24 @@ async def decide(body: SampleBody, parts: App, who: Client) -> Response:
     if isinstance(outcomes[0], Refusal):
         raise outcomes[0]
     return json_answer(views.decided(parts, outcomes[0]))
+
+
+@router.post(
+    "/samples/arrow",
+    tags=["samples"],
+    response_class=Response,
+    responses={200: {"content": {arrow.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def decide_arrow(request: Request, parts: App, who: Client) -> Response:
+    """Decide on the samples of an Arrow stream: the columns of the schema, or `features`, lists of numbers; and `id`.
+
+    The answer is an Arrow stream: round, label, probability, margin, query, and error, the code of a refusal.
+    """
+    body = await request.body()
+    rows = await run_in_threadpool(arrow.samples, body, parts.schema)
+    _refuse_many(parts, len(rows))
+    outcomes = await parts.engine.do(parts.engine.observe, rows)
+    return Response(await run_in_threadpool(arrow.decisions, parts, outcomes), media_type=arrow.MEDIA_TYPE)
 
 
 @router.post("/labels", tags=["queries"], response_model=wire.Outcome | wire.Outcomes)

@@ -157,13 +157,13 @@ class Schema(Strict):
         return repr(names[place])
 
     @cached_property
-    def _plain(self) -> bool:
+    def plain(self) -> bool:
         """Whether every column is a number as it comes."""
         return all(column.kind == "numeric" for column in self.columns or [])
 
     def read(self, sample: Sequence[Any] | Mapping[str, Any]) -> tuple[Array, dict[str, Any] | None]:
         """One sample as the learner takes it, and its raw values where that does not tell them."""
-        if type(sample) is list and self._plain and len(sample) == self.features and set(map(type, sample)) == {float}:
+        if type(sample) is list and self.plain and len(sample) == self.features and set(map(type, sample)) == {float}:
             return _checked(np.array(sample, dtype=np.float64)), None
         return self.row(sample), self.raw(sample)
 
@@ -175,7 +175,7 @@ class Schema(Strict):
             sample = self._in_order(sample)
         elif len(sample) != len(self.columns):
             raise InputError(f"a sample has {len(self.columns)} columns, and this one has {len(sample)}.")
-        if len(sample) == self.features and set(map(type, sample)) == {float} and self._plain:
+        if len(sample) == self.features and set(map(type, sample)) == {float} and self.plain:
             return _checked(np.array(sample, dtype=np.float64))
         row: list[float] = []
         for column, value in zip(self.columns, sample, strict=True):
@@ -188,7 +188,7 @@ class Schema(Strict):
             return None
         given = sample if isinstance(sample, Mapping) else None
         values = sample if given is None else given.values()
-        if self._plain and len(values) == len(self.columns) and set(map(type, values)) <= {float, int}:
+        if self.plain and len(values) == len(self.columns) and set(map(type, values)) <= {float, int}:
             return None
         return dict(zip([one.name for one in self.columns], values, strict=True)) if given is None else dict(given)
 

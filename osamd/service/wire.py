@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PlainValidator, StringConstraints
@@ -13,8 +14,9 @@ from osamd.service.schema import Class, Column, In, Named
 MOST = 2**53 - 1
 """The largest whole number that every reader of JSON keeps exactly."""
 
-ClientId = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,128}$")]
+CLIENT_ID = re.compile(r"[\x21-\x7e]{1,128}")
 """Printable ASCII without blanks."""
+ClientId = Annotated[str, StringConstraints(pattern=f"^{CLIENT_ID.pattern}$")]
 Holder = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,64}$")]
 Round = Annotated[int, Field(ge=0, le=MOST, strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
