@@ -133,7 +133,8 @@ function refresh() {
 function upToNow(points) {
   const { rounds, asked, told, expired, pending, accuracy: all, recent, health } = now;
   if (rounds <= (points.at(-1)?.round ?? 0)) return points;
-  const estimate = { accuracy: all.value, low: all.low, high: all.high, recent: recent.value };
+  const lately = { recent: recent.value, recent_low: recent.low, recent_high: recent.high };
+  const estimate = { accuracy: all.value, low: all.low, high: all.high, ...lately };
   const { margin: mean, disagreement } = health;
   const counts = { asked, told, expired, pending };
   return [...points, { round: rounds, at: Date.now() / 1000, ...estimate, ...counts, margin: mean, disagreement }];
@@ -146,12 +147,13 @@ function draw({ points, classes }) {
   const [value, recent, low, high] = ["accuracy", "recent", "low", "high"].map((name) => column(name).map(clip));
   const band = low.map((bound, i) => (Number.isFinite(value[i]) ? bound : NaN)); // [0, 1] before any label
   const roof = high.map((bound, i) => (Number.isFinite(value[i]) ? bound : NaN));
+  const near = (name) => column(name).map((bound, i) => (Number.isFinite(recent[i]) ? clip(bound) : NaN));
   const steady = [...value, ...recent, quantile(band, 0.15), quantile(roof, 0.85)]; // the first bands are as wide as all
   accuracy.show({
     ...x,
     series: [
       { name: "all rounds", values: value, low: band, high: roof, slot: 0 },
-      { name: "recent rounds", values: recent, low: column("recent_low").map(clip), high: column("recent_high").map(clip), slot: 1 },
+      { name: "recent rounds", values: recent, low: near("recent_low"), high: near("recent_high"), slot: 1 },
     ],
     range: span(steady, [0, 1]),
     empty: points.length ? "No labels yet" : undefined,
