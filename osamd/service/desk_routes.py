@@ -19,6 +19,7 @@ router = APIRouter(route_class=KnownRoute, tags=["queries"])
 Order = Annotated[wire.Order, Query(description="Or the least certain first.")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 RoundInPath = Annotated[int, Path(ge=0, le=wire.MOST)]
+MEDIUM = {"schema": {"type": "string", "format": "binary"}}
 ANSWERS = ("label", "none", "unsure", "second", "correct")
 """The events that are answers of people."""
 
@@ -71,7 +72,11 @@ async def expire(round: RoundInPath, parts: App, who: Annotator) -> wire.Ended:
     return wire.Ended(round=round, status=await parts.engine.do(parts.engine.expire, round))
 
 
-@router.get("/queries/{round}/{place}", response_class=Response)
+@router.get(
+    "/queries/{round}/{place}",
+    response_class=Response,
+    responses={200: {"content": {"image/*": MEDIUM, "audio/*": MEDIUM}}},
+)
 async def medium(round: RoundInPath, place: Literal["image", "audio"], parts: App, who: Annotator) -> Response:
     """The image or the sound that was sent with a sample."""
 
