@@ -43,19 +43,47 @@ class Client:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
 
-    def decide(self, features: Features, *, id: str | None = None) -> dict[str, Any]:
-        """The decision on one sample; an `id` of yours makes it safe to send again."""
-        return self._call("POST", "/v1/samples", {"features": _plain(features), "id": id})
+    def decide(
+        self, features: Features, *, id: str | None = None, display: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The decision on one sample; an `id` of yours makes it safe to send again; `display` is for people to see."""
+        return self._call("POST", "/v1/samples", {"features": _plain(features), "id": id, "display": display})
 
-    def decide_many(self, samples: Sequence[Features], *, ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def decide_many(
+        self,
+        samples: Sequence[Features],
+        *,
+        ids: Sequence[str] | None = None,
+        displays: Sequence[Mapping[str, Any] | None] | None = None,
+    ) -> list[dict[str, Any]]:
         """The decisions on samples, one after the other; {"error": ...} in place of one that the model could make
         nothing of."""
         if not len(samples):
             return []
         names = [None] * len(samples) if ids is None else ids
-        given = [{"features": _plain(x), "id": name} for x, name in zip(samples, names, strict=True)]
+        shown = [None] * len(samples) if displays is None else displays
+        given = [
+            {"features": _plain(x), "id": name, "display": display}
+            for x, name, display in zip(samples, names, shown, strict=True)
+        ]
         told: list[dict[str, Any]] = self._call("POST", "/v1/samples", {"samples": given})["decisions"]
         return told
+
+    def decide_table(self, table: Any) -> Any:
+        """The decisions on the rows of a `pyarrow.Table` or a frame of pandas or polars, as a `pyarrow.Table`: batches
+        without the cost of text. A column `id` names the samples."""
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        if not isinstance(table, pa.Table):
+            table = pa.table(table) if hasattr(table, "__arrow_c_stream__") else pa.Table.from_pandas(table)
+        held = pa.BufferOutputStream()
+        with pa.ipc.new_stream(held, table.schema) as stream:
+            stream.write_table(table)
+        headers = {"content-type": "application/vnd.apache.arrow.stream"}
+        with self._reached():
+            answer = self._http.post("/v1/samples/arrow", content=held.getvalue().to_pybytes(), headers=headers)
+        _refuse(answer)
+        return pa.ipc.open_stream(answer.content).read_all()
 
     def tell(self, label: Any, *, round: int | None = None, id: str | None = None) -> dict[str, Any]:
         """Give the label of a query, by its round or by the id of its sample."""
@@ -70,6 +98,16 @@ class Client:
         given = [{name: _number(value) for name, value in one.items()} for one in labels]
         told: list[dict[str, Any]] = self._call("POST", "/v1/labels", {"labels": given})["outcomes"]
         return told
+
+    def labels(self, after: int = 0) -> Iterator[dict[str, Any]]:
+        """The queries that people have answered, with their samples; `after` is the `seq` of the last one known."""
+        with self._reached(), self._http.stream("GET", f"/v1/labels?format=jsonl&after={after}") as answer:
+            _refuse(answer)
+            yield from map(json.loads, filter(None, answer.iter_lines()))
+
+    def correct(self, label: Any, *, round: int) -> dict[str, Any]:
+        """Keep another label for a query that was answered; the learner keeps what it has learned."""
+        return self._call("POST", "/v1/corrections", {"round": _number(round), "label": _number(label)})
 
     def claim(
         self, holder: str, *, limit: int = 1, order: str = "oldest", lease: float = 120.0
@@ -157,6 +195,39 @@ def _refuse(answer: httpx.Response) -> None:
     except (ValueError, KeyError, TypeError):
         said = {"code": "no-service", "message": "the answer is not one of osamd's; is this its address?"}
     raise ServiceError(answer.status_code, said["code"], said["message"], said.get("where"))
+
+
+def typed(row: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as its table has it, in the types of the schema: text that csv read becomes numbers, true or false; columns
+    that the service does not know are left out.
+
+    >>> columns = [{"name": "age", "kind": "numeric"}, {"name": "owner", "kind": "boolean"}]
+    >>> typed({"age": "41", "owner": "True", "label": "yes"}, {"columns": columns, "ignored": []})
+    {'age': 41.0, 'owner': True}
+    """
+    kinds = {column["name"]: column["kind"] for column in schema["columns"] or []}
+    kinds |= dict.fromkeys(schema["ignored"], "categorical")
+    return {name: _typed(value, kinds[name]) for name, value in row.items() if name in kinds}
+
+
+_BOOLEANS = {"true": True, "yes": True, "1": True, "1.0": True, "false": False, "no": False, "0": False, "0.0": False}
+
+
+def _typed(value: Any, kind: str) -> Any:
+    value = _number(value)
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text.lower() in ("", "na", "nan", "null", "none"):
+        return None
+    if kind == "boolean":
+        return _BOOLEANS.get(text.lower(), value)
+    if kind == "numeric":
+        try:
+            return float(text)
+        except ValueError:
+            return value  # the service says what is wrong with it
+    return value
 
 
 def _plain(features: Features) -> Any:

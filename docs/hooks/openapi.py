@@ -19,6 +19,7 @@ ENDED = ("unknown", "not-asked", "answered", "expired")
 CODES = {
     "invalid": "something in the request is not as it must be; `where` says what",
     "refused": "the model can make nothing of the sample: its score is beyond all numbers",
+    "wild": "a value is far beyond all before; see `wild` under limits",
     "no-such-class": "the label is none of the classes",
     "malformed-json": "the body is no JSON",
     "unauthorised": "no token, or one that is not known",
@@ -29,12 +30,13 @@ CODES = {
     "method-not-allowed": "the path has other methods",
     "timeout": "the body did not arrive within 20 s",
     "not-asked": "the round was no query",
+    "not-answered": "the query still waits for its label",
     "answered": "the query has another answer already",
     "expired": "the label is not awaited any more",
     "id-reused": "the id was used for another sample",
     "held": "somebody else holds the query",
     "too-large": "the body is above 8 MiB, or holds too many samples or labels",
-    "unsupported-media-type": "the header `Content-Type: application/json` is missing",
+    "unsupported-media-type": "the header `Content-Type: application/json` is missing (of Arrow: its own)",
     "overloaded": "too many requests wait; try again after the seconds in `Retry-After`",
     "storage": "the log cannot be written; send it again later, with the same id",
     "internal": "a fault of the service's own; its log tells",
@@ -47,8 +49,9 @@ ROUTES: dict[str, tuple[Any, tuple[str, ...]]] = {
             {"features": {"temperature": 21.5, "vibration": 1.1, "line": "a"}, "id": "reading-1"},
             {"samples": [{"features": [20.4, 0.9, "b"]}, {"features": [33.1, None, "a"], "id": "reading-2"}]},
         ],
-        ("refused", "id-reused"),
+        ("refused", "wild", "id-reused"),
     ),
+    "POST /v1/samples/arrow": ([], ("id-reused",)),
     "POST /v1/labels": (
         [
             {"round": 0, "label": "good"},
@@ -56,15 +59,26 @@ ROUTES: dict[str, tuple[Any, tuple[str, ...]]] = {
         ],
         ("no-such-class", *ENDED),
     ),
+    "GET /v1/labels": ([], ("invalid",)),
+    "POST /v1/corrections": (
+        [{"round": 0, "label": "faulty"}],
+        ("no-such-class", "unknown", "not-asked", "not-answered"),
+    ),
+    "GET /v1/answers": (["?limit=2"], ("invalid",)),
     "GET /v1/queries": (["?order=valuable&limit=1"], ("invalid",)),
     "POST /v1/queries/claim": ([{"holder": "anna-laptop", "limit": 1}], ()),
     "POST /v1/queries/{round}/skip": ([{"holder": "anna-laptop"}], (*ENDED, "held")),
+    "POST /v1/queries/{round}/unsure": ([{"holder": "anna-laptop"}], (*ENDED, "held")),
+    "POST /v1/queries/{round}/none": ([], (*ENDED, "held")),
+    "GET /v1/queries/{round}/{place}": ([], ("not-found",)),
     "POST /v1/queries/{round}/expire": ([{}], ("unknown", "not-asked", "answered")),
     "POST /v1/queries/expire": ([{"older_than": 1000}], ()),
     "GET /v1/status": ([""], ()),
     "GET /v1/history": (["?points=2"], ("invalid",)),
     "GET /v1/schema": ([""], ()),
     "GET /v1/events": ([], ()),
+    "GET /livez": ([""], ()),
+    "GET /readyz": ([""], ()),
     "GET /healthz": ([""], ()),
     "GET /metrics": ([], ()),
     "POST /login": ([], ()),
@@ -73,6 +87,20 @@ ROUTES: dict[str, tuple[Any, tuple[str, ...]]] = {
 """Every route in the order of the page: what the example sends, and the codes of refusals beside the usual ones."""
 
 SHOWN = {
+    "POST /v1/samples/arrow": (
+        "curl -s http://127.0.0.1:8000/v1/samples/arrow"
+        " -H 'Content-Type: application/vnd.apache.arrow.stream' --data-binary @samples.arrows > decisions.arrows",
+        "(an Arrow stream)",
+    ),
+    "GET /v1/labels": (
+        "curl -s 'http://127.0.0.1:8000/v1/labels?after=0'",
+        '{"seq": 4, "round": 0, "id": "reading-1", "decision": "good", "probability": 0.9, "label": "good", ...}',
+    ),
+    "POST /v1/queries/{round}/none": (
+        'curl -s http://127.0.0.1:8000/v1/queries/7/none --json \'{"holder": "anna-laptop"}\'',
+        '{"round": 7, "status": "none"}',
+    ),
+    "GET /v1/queries/{round}/{place}": ("curl -s http://127.0.0.1:8000/v1/queries/7/image > 7.png", "(the image)"),
     "GET /v1/events": (
         "curl -sN http://127.0.0.1:8000/v1/events",
         'event: status\ndata: {"seq": 41, "rounds": 38, "asked": 2, ...}\n\n'
@@ -280,11 +308,16 @@ def _kind(schema: dict[str, Any]) -> str:
 
 def _roles(app: Any) -> dict[str, str]:
     """Who may use each route, from what it depends on."""
-    from osamd.service import access, routes
+    from osamd.service import access, desk_routes, routes
 
-    words = {access.annotator: "an annotator's token", access.client: "a client's token", access.person: "any token"}
+    words = {
+        access.annotator: "an annotator's token",
+        access.client: "a client's token",
+        access.member: "a client's or an annotator's token",
+        access.person: "any token",
+    }
     told: dict[str, str] = {}
-    for prefix, router in (("/v1", routes.router), ("", _web())):
+    for prefix, router in (("/v1", routes.router), ("/v1", desk_routes.router), ("", _web())):
         for route in router.routes:
             called = set(_calls(route.dependant))
             role = next((text for call, text in words.items() if call in called), "no token")

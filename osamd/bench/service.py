@@ -22,7 +22,7 @@ import numpy as np
 from osamd.errors import InputError
 from osamd.reproduce.results import Report, Table
 
-FEATURES, BATCH = 54, 100
+FEATURES, BATCH, ARROW = 54, 100, 1000
 BODIES = 50
 """Different ones, sent in turn."""
 
@@ -79,13 +79,15 @@ def _loads(folder: Path, seconds: float) -> tuple[list[Load], float]:
     process, port = started(folder / "load")
     try:
         batches = _load(f"batches of {BATCH}", BATCH, 4, seconds, port, process.pid)
+        arrow = _load(f"Arrow, batches of {ARROW}", ARROW, 4, seconds, port, process.pid)
         single = _load("one sample a request", 1, 16, seconds / 2, port, process.pid)
     finally:
         process.terminate()
         process.wait()
     database = folder / "load" / "log.sqlite"
-    number = round(batches.samples_per_s * batches.seconds + single.samples_per_s * single.seconds)
-    return [batches, single], database.stat().st_size / number
+    loads = [batches, arrow, single]
+    number = round(sum(load.samples_per_s * load.seconds for load in loads))
+    return loads, database.stat().st_size / number
 
 
 def made(folder: Path) -> None:
@@ -111,7 +113,7 @@ def started(folder: Path) -> tuple[subprocess.Popen[str], int]:
 
 
 def _load(name: str, samples: int, connections: int, seconds: float, port: int, server: int) -> Load:
-    bodies = _bodies(samples)
+    bodies = _arrow_bodies(samples) if samples == ARROW else _bodies(samples)
     before, start = _cpu_seconds(server), time.perf_counter()
     took, failed = asyncio.run(_send(bodies, connections, seconds, port))
     elapsed = time.perf_counter() - start
@@ -138,6 +140,23 @@ def _bodies(samples: int) -> list[bytes]:
         body = json.dumps({"samples": given} if samples > 1 else given[0]).encode()
         head = "POST /v1/samples HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         bodies.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return bodies
+
+
+def _arrow_bodies(samples: int) -> list[bytes]:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    rows = np.random.default_rng(1).normal(size=(BODIES // 5, samples * FEATURES))
+    bodies = []
+    for block in rows:
+        table = pa.table({"features": pa.FixedSizeListArray.from_arrays(pa.array(block), FEATURES)})
+        held = pa.BufferOutputStream()
+        with pa.ipc.new_stream(held, table.schema) as stream:
+            stream.write_table(table)
+        body = held.getvalue().to_pybytes()
+        head = "POST /v1/samples/arrow HTTP/1.1\r\nHost: localhost\r\n"
+        head += f"Content-Type: application/vnd.apache.arrow.stream\r\nContent-Length: {len(body)}\r\n\r\n"
+        bodies.append(head.encode() + body)
     return bodies
 
 

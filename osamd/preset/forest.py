@@ -1,8 +1,9 @@
 """Extremely randomised trees over the remembered samples: what can make a threshold.
 
 With every second label one tree, in turn, is grown anew from the newest labels, and in the others a label counts in the
-leaf it falls into. So the forest follows the memory, its size is bounded, and a label costs one small tree. A split is the
-purest of some splits drawn at random (Geurts, Ernst and Wehenkel 2006); trees are grown until leaves are pure.
+leaf it falls into. So the forest follows the memory, its size is bounded, and a label costs half of a small tree. A
+split is the purest of some splits drawn at random (Geurts, Ernst and Wehenkel 2006); trees are grown until leaves are
+pure.
 
 Differs from aggregated Mondrian trees, which grow online without looking at labels: they keep a box of all features in
 every node, 2 d numbers, and split along features that say nothing as often as along those that matter.

@@ -34,7 +34,7 @@ def cut_memory(vector: Any, at: int, sizes: Sizes) -> Any:
 
 def keep(memory: Memory, kept: int, z: Any, y: int) -> int:
     """Put a sample in the place of the oldest, where `kept` were put before; says where."""
-    place = kept % memory.labels.shape[0]
+    place = int(kept % memory.labels.shape[0])
     for i in range(z.shape[0]):
         memory.samples[place, i] = memory.columns[i, place] = z[i]
     memory.labels[place] = float(y)

@@ -25,7 +25,7 @@ NEWEST = 16
 SWEEPS = 2
 """Visits to every sample per label, where that is no more than EFFORT."""
 EFFORT = 50_000
-"""Products per label that the visits may cost, some tens of microseconds; at least FEWEST samples are visited all the same."""
+"""Products per label that the visits may cost, some tens of microseconds. At least FEWEST visits are made."""
 FEWEST = 64
 FLATTEST = 0.05
 """The least curvature of a damped step, so that a sample on the wrong side moves far and not without end."""

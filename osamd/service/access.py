@@ -6,16 +6,18 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from osamd.service import auth, sse
-from osamd.service.engine import Engine, Refusal, Waiting
-from osamd.service.log import Event, Log
+from osamd.service.bodies import LARGEST_BODY, LARGEST_LOGIN, forget, whole
+from osamd.service.desk import Refusal
+from osamd.service.engine import Engine
+from osamd.service.log import Log
 from osamd.service.metrics import Metrics
 from osamd.service.schema import Schema
 
@@ -50,40 +52,6 @@ class Parts:
             raise Refusal("no-such-class", f"there is no class {label!r:.100}; give one of {known}.")
         return found
 
-    def shares(self, event: Event) -> dict[str, float]:
-        """The probabilities of the classes, of a recorded decision."""
-        return {str(name): share for name, share in self.engine.probabilities(event).items()}
-
-    def decided(self, event: Event) -> dict[str, Any]:
-        """The answer to a sample."""
-        return {
-            "round": event.round,
-            "id": event.client_id,
-            "label": self.classes[event.decision or 0],
-            "probabilities": self.shares(event),
-            "margin": event.margin,
-            "query": event.query,
-            "probability": event.probability,
-            "withheld": event.withheld,
-        }
-
-    def query(self, one: Waiting, now: float) -> dict[str, Any]:
-        """A query as people and programs see it."""
-        event, row = one.event, np.frombuffer(one.event.features or b"")
-        return {
-            "round": event.round,
-            "id": event.client_id,
-            "asked_at": event.at,
-            "guess": self.classes[event.decision or 0],
-            "probabilities": self.shares(event),
-            "margin": event.margin,
-            "features": self.schema.shown(row),
-            "image": self.schema.pixels(row),
-            "skips": one.skips,
-            "held": one.held(now),
-            "lease_until": one.until if one.held(now) else None,
-        }
-
 
 def parts_of(request: Request) -> Parts:
     """What the app was made with."""
@@ -113,11 +81,20 @@ async def person(request: Request, bearer: Bearer) -> auth.Person:
     elif cookie is not None:
         found = await run_in_threadpool(door.by_cookie, cookie)
     if found is None:
+        if bearer is not None or cookie is not None:
+            door.refuse(request.client.host if request.client is not None else "")
         raise Refusal("unauthorised", "give a token: Authorization: Bearer TOKEN, or log in at /login.")
     return found
 
 
 Anyone = Annotated[auth.Person, Depends(person)]
+
+
+async def member(who: Anyone) -> auth.Person:
+    """Who takes part: sends samples or answers queries."""
+    if not who.roles & {"client", "annotator"}:
+        raise Refusal("forbidden", "this takes a token with the role client or annotator.")
+    return who
 
 
 async def annotator(who: Anyone) -> auth.Person:
@@ -134,8 +111,14 @@ async def client(who: Anyone) -> auth.Person:
     return who
 
 
+Member = Annotated[auth.Person, Depends(member)]
 Annotator = Annotated[auth.Person, Depends(annotator)]
 Client = Annotated[auth.Person, Depends(client)]
+
+
+def json_answer(content: Any) -> Response:
+    """An answer in JSON."""
+    return Response(to_json(content), media_type="application/json")
 
 
 class _Request(Request):
@@ -145,26 +128,52 @@ class _Request(Request):
         return from_json(await self.body(), allow_inf_nan=False)
 
 
-class QuickRoute(APIRoute):
-    """Of requests that read JSON so."""
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+
+class _Nothing(Response):
+    """The answer to whoever is not there any more."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        return
+
+
+class QuickRoute(APIRoute):
+    """Of requests that anybody may send: their bodies are small."""
+
+    def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
 
         async def quick(request: Request) -> Response:
-            return await handler(_Request(request.scope, request.receive))
+            return await _handled(handler, request, LARGEST_LOGIN)
 
         return quick
 
 
-class KnownRoute(QuickRoute):
-    """Asks who it is before it reads what they send."""
+class KnownRoute(APIRoute):
+    """The same, once it is known who sends it."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
 
         async def known(request: Request) -> Response:
-            request.state.person = await person(request, await _bearer(request))
-            return await handler(request)
+            try:
+                request.state.person = await person(request, await _bearer(request))
+            except Refusal:
+                await forget(request.receive)
+                raise
+            return await _handled(handler, request, LARGEST_BODY)
 
         return known
+
+
+async def _handled(
+    handler: Callable[[Request], Coroutine[Any, Any, Response]], request: Request, largest: int
+) -> Response:
+    receive: Receive | None = request.receive
+    if request.method not in ("GET", "HEAD"):
+        receive = await whole(request, largest)
+        if receive is None:  # whoever sent it has gone
+            return _Nothing()
+    assert receive is not None
+    return await handler(_Request(request.scope, receive))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 import threading
@@ -21,9 +22,14 @@ from osamd.errors import InputError, nearest
 from osamd.service.log import Log
 from osamd.service.tables import sessions, tokens
 
-ROLES = ("client", "annotator")
+ROLES = ("client", "annotator", "reader")
+"""Sends samples; sees and answers queries; reads how it stands."""
 COOKIE = "osamd_session"
 SESSION_SECONDS = 12 * 3600.0
+WRITE_USE = 60.0
+"""Seconds between two writes of when tokens were last used."""
+MOST_ADDRESSES = 10_000
+"""Addresses whose refusals are counted; then the count begins anew."""
 _SEEN_FOR = 2.0
 """Seconds for which the tokens of the database are remembered: a token that is revoked still works so long."""
 
@@ -39,8 +45,8 @@ LOCAL = Person("local", frozenset(ROLES))
 """Everybody, where there are no tokens."""
 
 
-def make_token(log: Log, name: str, role: str) -> str:
-    """A new token; its digest goes into the database, itself nowhere."""
+def make_token(log: Log, name: str, role: str, days: float | None = None) -> str:
+    """A new token; its digest goes into the database, itself nowhere. After so many days it is worthless."""
     if role not in ROLES:
         raise InputError(f"`--role {role}`: no such role. {nearest(role, ROLES)}")
     if not re.fullmatch(r"[A-Za-z0-9._@-]{1,64}", name):
@@ -49,7 +55,9 @@ def make_token(log: Log, name: str, role: str) -> str:
     with log.writing() as connection:
         if connection.execute(sql.select(tokens.c.name).where(tokens.c.name == name)).first():
             raise InputError(f"`--name {name}`: there is a token of this name; revoke it first, or give another name.")
-        connection.execute(sql.insert(tokens), {"name": name, "role": role, "digest": digest(token)})
+        expires = None if days is None else time.time() + 86_400.0 * days
+        row = {"name": name, "role": role, "digest": digest(token), "expires": expires}
+        connection.execute(sql.insert(tokens), row)
     return token
 
 
@@ -62,11 +70,25 @@ def revoke_token(log: Log, name: str) -> None:
         raise InputError(f"`--revoke {name}`: there is no such token; `osamd token STATE` lists them.")
 
 
+class Token(NamedTuple):
+    """What is known of a token: whose it is, what it may do, until when, and when it was last used."""
+
+    name: str
+    role: str
+    expires: float | None
+    used: float | None
+
+
+def token_list(log: Log) -> list[Token]:
+    """All tokens."""
+    with log.reading() as connection:
+        columns = (tokens.c.name, tokens.c.role, tokens.c.expires, tokens.c.used)
+        return [Token(*row) for row in connection.execute(sql.select(*columns).order_by(tokens.c.name))]
+
+
 def token_names(log: Log) -> list[tuple[str, str]]:
     """The names and roles of all tokens."""
-    with log.reading() as connection:
-        found = connection.execute(sql.select(tokens.c.name, tokens.c.role).order_by(tokens.c.name))
-        return [(row.name, row.role) for row in found]
+    return [(one.name, one.role) for one in token_list(log)]
 
 
 def digest(secret: str) -> str:
@@ -81,11 +103,16 @@ class Doorkeeper:
         self._lock = threading.Lock()
         self._read_at = -1e9
         self._tokens: list[tuple[str, str, str]] = []
+        self._any = False
+        self._used: dict[str, float] = {}
+        self._used_written = time.monotonic()
+        self.refused: dict[str, int] = {}
+        """How often a token or login was refused, by address, since the last line of the log about it."""
 
     @property
     def open(self) -> bool:
         """Whether no token is needed, since there are none, and only this machine can reach the service."""
-        return self._may_open and not self._known()
+        return self._may_open and not self._known() and not self._any
 
     @property
     def stale(self) -> bool:
@@ -93,8 +120,24 @@ class Doorkeeper:
         return time.monotonic() - self._read_at > _SEEN_FOR
 
     def refresh(self) -> None:
-        """Read the tokens again, where it is time."""
+        """Read the tokens again, where it is time, and write when they were last used."""
         self._known()
+        if self._used and time.monotonic() - self._used_written > WRITE_USE:
+            self.write_use()
+
+    def write_use(self) -> None:
+        used, self._used, self._used_written = self._used, {}, time.monotonic()
+        with self._log.writing() as connection:
+            for name, at in used.items():
+                connection.execute(sql.update(tokens).where(tokens.c.name == name).values(used=at))
+
+    def refuse(self, address: str) -> None:
+        """Note a token that is not known: the first of an address, and then every hundredth, is a line of the log."""
+        number = self.refused[address] = self.refused.get(address, 0) + 1
+        if number == 1 or number % 100 == 0:
+            logging.getLogger("osamd.service").warning("a token from %s was refused (%d so far)", address, number)
+        if len(self.refused) > MOST_ADDRESSES:
+            self.refused.clear()
 
     def knows(self, person: Person) -> bool:
         """Whether this person's token is still there."""
@@ -108,6 +151,8 @@ class Doorkeeper:
         for name, role, known in self._known():
             if hmac.compare_digest(given, known):
                 found = Person(name, frozenset({role}))
+        if found is not None:
+            self._used[found.name] = time.time()
         return found
 
     def log_in(self, token: str) -> tuple[Person, str] | None:
@@ -137,8 +182,12 @@ class Doorkeeper:
     def _known(self) -> list[tuple[str, str, str]]:
         with self._lock:
             if self.stale:
+                columns = (tokens.c.name, tokens.c.role, tokens.c.digest, tokens.c.expires)
                 with self._log.reading() as connection:
-                    found = connection.execute(sql.select(tokens.c.name, tokens.c.role, tokens.c.digest))
-                    self._tokens = [(row.name, row.role, row.digest) for row in found]
+                    found = connection.execute(sql.select(*columns)).all()
+                now = time.time()
+                self._any = bool(found)  # a service whose tokens have all expired does not open to everybody
+                valid = [row for row in found if row.expires is None or row.expires > now]
+                self._tokens = [(row.name, row.role, row.digest) for row in valid]
                 self._read_at = time.monotonic()
             return self._tokens

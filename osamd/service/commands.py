@@ -1,4 +1,5 @@
-"""The commands of the service: init, serve, token, replay, export, demo."""
+"""The commands of the service: init, serve, streams, token, replay, export, send, backup,
+restore, demo."""
 
 from __future__ import annotations
 
@@ -126,8 +127,12 @@ def serve(
     secure_cookie: Annotated[
         bool, typer.Option("--secure-cookie", help="Logins by https alone: say so behind a proxy that speaks it.")
     ] = False,
+    as_written: Annotated[
+        bool,
+        typer.Option("--as-written", help="Where the log cannot be repeated here, take its decisions as they are."),
+    ] = False,
 ) -> None:
-    """Serve decisions, queries, and the pages for those who label, until Ctrl-C.
+    """Serve decisions, queries, and the pages for those who label, until Ctrl-C; all streams of a folder of folders.
 
     Every sample and label is on disk before its answer leaves. Started again, it goes on where it was.
 
@@ -135,23 +140,61 @@ def serve(
     """
     _require_service()
     from osamd.service import server
+    from osamd.service.state import CONFIG
 
+    if model is None and state.is_dir() and not (state / CONFIG).exists() and any(state.glob(f"*/{CONFIG}")):
+        server.serve_streams(
+            state,
+            host=host,
+            port=port,
+            database=database,
+            secure_cookie=secure_cookie,
+            ready=lambda url: print(f"osamd serves the streams in {state} at {url}; Ctrl-C ends it.", flush=True),
+        )
+        return
     server.serve(
         server.state_of(state, model),
         host=host,
         port=port,
         database=database,
         secure_cookie=secure_cookie,
+        as_written=as_written,
         ready=lambda url: print(f"osamd serves {state} at {url} (label: {url}/label); Ctrl-C ends it.", flush=True),
     )
+
+
+def streams(
+    root: Annotated[Path, typer.Argument(metavar="ROOT", help="The folder whose folders are services.")],
+    archive: Annotated[str | None, typer.Option(metavar="NAME", help="Close this stream; its log is kept.")] = None,
+    restore: Annotated[str | None, typer.Option(metavar="NAME", help="Open an archived one again.")] = None,
+) -> None:
+    """List the streams of a folder, or archive one; `osamd serve --dir ROOT` serves all of them.
+
+    `osamd init ROOT/NAME ...` makes one more, also while they are served.
+
+    Example: osamd streams /var/lib/osamd --archive pumps
+    """
+    _require_service()
+    from osamd.service import streams as many
+    from osamd.service.state import CONFIG
+
+    for name, away in ((archive, True), (restore, False)):
+        if name is not None:
+            many.archive(root / name, away)
+            print(f"{'Archived' if away else 'Restored'} {name}.")
+    if archive is None and restore is None:
+        for folder in sorted(path.parent for path in root.glob(f"*/{CONFIG}")):
+            print(f"{folder.name}{'  archived' if many.archived(folder) else ''}")
 
 
 def token(
     state: Folder,
     name: Annotated[str | None, typer.Option(help="Whose token it is; labels are signed by it.")] = None,
     role: Annotated[
-        str, typer.Option(metavar="client|annotator", help="Sends samples, or answers queries.")
+        str,
+        typer.Option(metavar="client|annotator|reader", help="Sends samples, answers queries, or reads metrics."),
     ] = "client",
+    days: Annotated[float | None, typer.Option(min=0.0, help="Worthless after so many days; never by default.")] = None,
     revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Make this token worthless.")] = None,
     database: Database = None,
 ) -> None:
@@ -170,10 +213,12 @@ def token(
             auth.revoke_token(log, revoke)
             print(f"Revoked {revoke}.")
         elif name is not None:
-            print(auth.make_token(log, name, role))
+            print(auth.make_token(log, name, role, days))
         else:
-            for known, its_role in auth.token_names(log):
-                print(f"{known}  {its_role}")
+            for known in auth.token_list(log):
+                until = f"  until {_moment(known.expires)}" if known.expires is not None else ""
+                used = f"  last used {_moment(known.used)}" if known.used is not None else ""
+                print(f"{known.name}  {known.role}{until}{used}")
 
 
 def replay(
@@ -203,21 +248,92 @@ def replay(
 
 def export(
     state: Folder,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the learner.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the learner, or the labels.")],
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Write what people answered: a .csv, .jsonl or .parquet file.")
+    ] = False,
     database: Database = None,
 ) -> None:
-    """Write the learner as it stands into a file, to be loaded by `osamd.OSAMD.load`, while the service goes on.
+    """Write the learner as it stands, to be loaded by `osamd.OSAMD.load`, or the labels; the service may go on.
 
-    Example: osamd export shop shop-today.safetensors
+    Example: osamd export shop labels.csv --labels
     """
     _require_service()
     from osamd.service.fold import folded
     from osamd.service.server import opened
 
+    if labels:
+        from osamd.service.exporting import export_labels
+
+        print(f"Wrote {file}: {export_labels(state, database, file):,} labels.")
+        return
     with opened(state, database) as (its_state, log):
         fold = folded(its_state, log)
     fold.learner.save(file)
     print(f"Wrote {file}: {fold.learner!r}")
+
+
+def send(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .csv, .jsonl or .parquet file of samples.")],
+    url: Annotated[str, typer.Option(help="Where the service is.")] = "http://127.0.0.1:8000",
+    token: Annotated[str | None, typer.Option(envvar="OSAMD_TOKEN", help="A token with the role client.")] = None,
+    id: Annotated[str | None, typer.Option(metavar="COLUMN", help="The samples' own names; made up otherwise.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Shown to those who label, as text.")] = None,
+    image: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Names of images in the folder of media, shown likewise.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Rows in one request.")] = 200,
+) -> None:
+    """Send the rows of a table to a service, each once; broken off, it goes on where it was.
+
+    Columns that the service does not know are left out. How far it came is kept in FILE.sent.
+
+    Example: osamd send today.csv --url http://127.0.0.1:8000
+    """
+    _require_service()
+    from osamd.client import Client, ServiceError
+    from osamd.errors import InputError
+    from osamd.service import sending
+
+    with Client(url, token=token) as client:
+        try:
+            sent = sending.send(file, client, id=id, text=text, image=image, batch=batch)
+        except ServiceError as error:
+            raise InputError(f"`send {file}`: {error} Run it again; it goes on where it was.") from error
+    again = f" ({sent.before:,} of them before)" if sent.before else ""
+    refused = f"; {sent.refused:,} were refused" if sent.refused else ""
+    print(f"Sent {sent.rows:,} rows{again}: {sent.asked:,} labels are asked for{refused}.")
+
+
+def backup(
+    state: Folder,
+    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder, which can be served.")],
+    database: Database = None,
+) -> None:
+    """Copy a service, its log as of this moment, while it goes on; the copy is a folder to serve.
+
+    It is checked: the log of the copy folds to a learner. A log in PostgreSQL becomes one in SQLite there.
+
+    Example: osamd backup shop /backup/shop-monday
+    """
+    _require_service()
+    from osamd.service.exporting import back_up
+
+    print(f"Wrote {place}: {back_up(state, database, place)!r}")
+
+
+def restore(
+    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `osamd backup` wrote.")],
+    state: Annotated[Path, typer.Argument(metavar="STATE", help="The folder to make; it must not be there.")],
+) -> None:
+    """Make a service again from a backup; what was there must be moved away first.
+
+    Example: osamd restore /backup/shop-monday shop
+    """
+    _require_service()
+    from osamd.service.exporting import back_up
+
+    print(f"Made {state}: {back_up(place, None, state)!r}")
 
 
 def demo(
@@ -278,10 +394,16 @@ def _given(budget: str | None, budget_window: int | None, max_labels: int | None
     return {name: value for name, value in settings.items() if value is not None}
 
 
+def _moment(at: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def _listed(given: Listed) -> list[str] | None:
     from osamd.prequential.command import names
 
     return None if given is None else names(given)
 
 
-COMMANDS: tuple[Any, ...] = (init, serve, token, replay, export, demo)
+COMMANDS: tuple[Any, ...] = (init, serve, streams, token, replay, export, send, backup, restore, demo)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from typing import Any
 
 import numpy as np
 
@@ -12,23 +14,59 @@ from osamd.numerics import Array
 from osamd.service.log import Event, Log, Snapshot
 from osamd.service.state import State
 
+MET = 100
+"""Samples after which their sizes are known well enough to call another one wild."""
+
 
 class Fold:
-    """The learner after some events, with what happened on the day of the last one."""
+    """The learner after some events, with what happened on the day of the last one.
 
-    def __init__(self, state: State, snapshot: Snapshot | None) -> None:
-        self.state = state
+    `as_written`: an event that comes out otherwise than it is written is no error. The log's word stands: a query that
+    only the log knows is in `orphans` until its label or expiry comes, and one that only the learner would ask expires.
+    """
+
+    def __init__(self, state: State, snapshot: Snapshot | None, as_written: bool = False) -> None:
+        self.state, self._as_written = state, as_written
         self.learner = state.learner(None if snapshot is None else snapshot.learner)
-        self.seq = 0 if snapshot is None else snapshot.seq
+        self.seq = self.kept = 0 if snapshot is None else snapshot.seq
+        self.damaged: list[int] = []
+        """Snapshots that could not be used."""
+        self.differing = 0
+        self.orphans: set[int] = set()
         self.today: dict[str, int] = {"day": 0, "rounds": 0, "asked": 0, "told": 0}
+        classes = len(state.schema.classes)
+        self.opinions: dict[str, Any] = {"agreed": 0, "first": [0] * classes, "second": [0] * classes}
+        """Of samples that two people judged: how often they agreed, and which classes each of the two gave."""
+        self.sizes = state.schema.sizes
         if snapshot is not None:
-            self.today |= json.loads(snapshot.counts)
+            counts = json.loads(snapshot.counts)
+            self.opinions = counts.pop("opinions", self.opinions)
+            self.sizes = np.array(counts.pop("sizes", self.sizes))
+            self.today |= counts
 
-    def play(self, row: Array) -> Decision:
-        """A whole round, but for the label that is asked for."""
+    def larger(self, rows: Array) -> bool:
+        """Whether a feature of these samples is larger than all before."""
+        return bool((np.abs(rows) > self.sizes).any())
+
+    def wild(self, row: Array) -> int | None:
+        """A feature that is larger than all before by a factor that no drift explains; None where there is none."""
+        most = self.state.config.wild
+        if most is None or not self.larger(row):
+            return None
+        if self.learner.rounds < MET and not self.state.schema.sized:
+            return None
+        largest = self.sizes.max()
+        usual = np.where(self.sizes > 0.0, self.sizes, largest)
+        place = int(np.argmax(np.abs(row) - most * usual))
+        return place if largest > 0.0 and abs(row[place]) > most * usual[place] else None
+
+    def play(self, row: Array, usual: bool = False) -> Decision:
+        """A whole round, but for the label that is asked for; `usual`: the sample is known not to be `larger`."""
         decision = self.learner.ask(self.state.sample(row))
         if not decision.query:
             self.learner.tell(decision)
+        if not usual and self.larger(row):
+            np.maximum(self.sizes, np.abs(row), out=self.sizes)
         return decision
 
     def count(self, event: Event) -> None:
@@ -42,36 +80,68 @@ class Fold:
             self.today["asked"] += bool(event.query)
         elif event.kind == "label":
             self.today["told"] += 1
+        elif event.kind == "second" and event.decision is not None and event.label is not None:
+            self.opinions["agreed"] += event.label == event.decision
+            self.opinions["first"][event.decision] += 1
+            self.opinions["second"][event.label] += 1
 
     def repeat(self, event: Event) -> None:
         """Play an event of the log again, and see that it comes out as it is written."""
         if event.kind == "sample":
-            assert event.features is not None
-            decision = self.play(np.frombuffer(event.features).copy())
-            if (decision.id, decision.draw, decision.query, decision.margin) != (
-                event.round,
-                event.draw,
-                event.query,
-                event.margin,
-            ):
-                raise InputError(
-                    f"event {event.seq} of the log does not come out as it is written: this osamd, numpy or processor"
-                    " computes otherwise than the one that wrote it; start it there, stop it properly, and come back."
-                )
+            self._repeat_sample(event)
+        elif event.round in self.orphans:
+            self.orphans -= {event.round} if event.kind in ("label", "expire", "none") else set()
         elif event.kind == "label":
             assert event.label is not None
             self.learner.tell(event.round, self.learner.classes[event.label])
-        elif event.kind == "expire":
+        elif event.kind in ("expire", "none"):
             self.learner.expire(event.round)
         self.count(event)
 
+    def _repeat_sample(self, event: Event) -> None:
+        assert event.features is not None
+        decision = self.play(np.frombuffer(event.features).copy())
+        found = decision.id, decision.draw, decision.query, decision.margin
+        if found == (event.round, event.draw, event.query, event.margin):
+            return
+        if not self._as_written or decision.id != event.round:
+            raise InputError(
+                f"event {event.seq} of the log does not come out as it is written: this osamd, numpy or processor"
+                " computes otherwise than the one that wrote it; start it there, stop it properly, and come back, or"
+                " go on here by `osamd serve --as-written`, which takes the recorded decisions as they are."
+            )
+        self.differing += 1
+        if decision.query and not event.query:
+            self.learner.expire(decision)
+        elif event.query and not decision.query:
+            self.orphans.add(event.round)
+
     def snapshot(self) -> Snapshot:
-        return Snapshot(self.seq, json.dumps(self.today), self.learner.to_bytes())
+        counts = self.today | {"opinions": self.opinions, "sizes": self.sizes.tolist()}
+        return Snapshot(self.seq, json.dumps(counts), self.learner.to_bytes())
 
 
-def folded(state: State, log: Log) -> Fold:
-    """The state that the log tells."""
-    fold = Fold(state, log.snapshot())
+def folded(state: State, log: Log, as_written: bool = False) -> Fold:
+    """The state that the log tells, from the last snapshot that can be used."""
+    fold = _begun(state, log, as_written)
     for event in log.all_since(fold.seq):
         fold.repeat(event)
+    return fold
+
+
+def _begun(state: State, log: Log, as_written: bool) -> Fold:
+    damaged: list[int] = []
+    for snapshot in log.snapshots():
+        try:
+            fold = Fold(state, snapshot, as_written)
+        except (InputError, ValueError, KeyError, TypeError) as error:
+            damaged.append(snapshot.seq)
+            logging.getLogger("osamd.service").error(
+                "the snapshot after event %d cannot be used, and the one before it is: %s", snapshot.seq, error
+            )
+        else:
+            fold.damaged = damaged
+            return fold
+    fold = Fold(state, None, as_written)
+    fold.damaged = damaged
     return fold

@@ -1,30 +1,25 @@
-"""What stands before the routes: how large and how slow a request may be, where it may come from, and the headers.
+"""What stands before the routes: where a request may come from, and the headers of every answer.
 
 Plain ASGI, since server-sent events must pass through it unbuffered.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from osamd.service.bodies import forget
 from osamd.service.wire import problem
 
-LARGEST_BODY = 8 * 2**20
-"""Bytes."""
-_READ = 4
-"""So many times larger bodies are read to their end and forgotten: who is cut off while sending sees no answer."""
-SLOWEST_BODY = 20.0
-"""Seconds for a whole body to arrive."""
-
+TYPES = {"/v1/samples/arrow": "application/vnd.apache.arrow.stream"}
+"""What is sent to these paths; JSON to all others."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-    " connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    " media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -33,10 +28,6 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-
-
-class _TooLarge(Exception):
-    pass
 
 
 class Guard:
@@ -55,20 +46,11 @@ class Guard:
             return
         headers, with_headers = _headers(scope), _with_headers(send)
         refusal = self._refused(scope, headers)
-        try:
-            async with asyncio.timeout(SLOWEST_BODY):
-                body = await _whole(receive, headers)  # of a refused request too, or its sender might not see why
-        except _TooLarge:
-            refusal = 413, "too-large", f"the body is larger than {LARGEST_BODY // 2**20} MiB; send less at a time."
-        except TimeoutError:
-            refusal = 408, "timeout", f"the body did not arrive within {SLOWEST_BODY:.0f} s."
+        if refusal is None:
+            await self._app(scope, receive, with_headers)
         else:
-            if body is None:
-                return
-            if refusal is None:
-                await self._app(scope, _given(body, receive), with_headers)
-                return
-        await _answer(with_headers, *refusal)
+            await forget(receive)
+            await _answer(with_headers, *refusal)
 
     def _refused(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, str] | None:
         if self._hosts is not None and _name(headers.get("host", "")) not in self._hosts:
@@ -79,8 +61,10 @@ class Guard:
         if site not in ("same-origin", "none") or (origin is not None and not _same(origin, headers.get("host", ""))):
             return 403, "cross-site", "another site must not send this; use the pages of the service, or a client."
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            return 415, "unsupported-media-type", "send JSON, with the header Content-Type: application/json."
+        wanted = TYPES.get(scope["path"].removeprefix(scope.get("root_path", "")), "application/json")
+        if kind != wanted:
+            told = "JSON" if wanted == "application/json" else "an Arrow stream"
+            return 415, "unsupported-media-type", f"send {told}, with the header Content-Type: {wanted}."
         return None
 
 
@@ -101,50 +85,11 @@ def _with_headers(send: Send) -> Send:
     return with_headers
 
 
-async def _whole(receive: Receive, headers: dict[str, str]) -> bytes | None:
-    """The body, where it is not too large; None where the connection ended within it."""
-    length = headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 12 or int(length) > _READ * LARGEST_BODY:
-        raise _TooLarge
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        part = message.get("body", b"")
-        size += len(part)
-        if size > _READ * LARGEST_BODY:
-            raise _TooLarge
-        if size <= LARGEST_BODY:
-            parts.append(part)
-        if not message.get("more_body", False):
-            break
-    if size > LARGEST_BODY:
-        raise _TooLarge
-    return b"".join(parts)
-
-
-def _given(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that hands out the body, and then waits for the end of the connection."""
-    told = False
-
-    async def again() -> Message:
-        nonlocal told
-        if not told:
-            told = True
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await receive()
-
-    return again
-
-
 async def _answer(send: Any, status: int, code: str, message: str) -> None:
     body = json.dumps(problem(code, message)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status in (408, 413, 503):
-        headers.append((b"connection", b"close"))
     if status == 503:
-        headers.append((b"retry-after", b"1"))
+        headers += [(b"connection", b"close"), (b"retry-after", b"1")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -1,36 +1,29 @@
 """The one log of events, in SQLite or PostgreSQL, and what is kept beside it to start soon: snapshots and points.
 
-An event is a row: a sample with its draw and decision, a label, an expiry, a claim, a skip. There is one writer, which
-a lock sees to, and it numbers the events itself. What an answer speaks of was committed before; SQLite syncs its
-write-ahead log with every commit (synchronous=FULL), so an acknowledged event survives a loss of power too.
+An event is a row: a sample with its draw and decision, a label, an expiry, a claim, a skip and so on. There is one
+writer, which a lock sees to, and it numbers the events itself. What an answer speaks of was committed before; SQLite
+syncs its write-ahead log with every commit (synchronous=FULL), so an acknowledged event survives a loss of power too.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from osamd.errors import InputError
 from osamd.numerics import Array
-from osamd.service.tables import about, events, points, snapshots, tables
+from osamd.service.database import Database, brief
+from osamd.service.tables import FORMAT_2, about, events, points, snapshots, tables, tokens
 
-FORMAT = "1"
-"""Of the tables. A service refuses a log of another format."""
+FORMAT = "2"
+"""Of the tables. A log of an older format is brought to it; one of a newer format is refused."""
 
 SNAPSHOTS_KEPT = 2
-
-_WRITER = 0x6F73616D64
-"""The key of PostgreSQL's advisory lock of the one writer: "osamd" in ASCII."""
 
 _CHUNK = 500
 """Values in one IN (...)."""
@@ -43,7 +36,7 @@ class Event(NamedTuple):
     at: float
     """Seconds since 1970."""
     kind: str
-    """sample, label, expire, claim or skip."""
+    """sample; label, none, unsure, second, correct, skip, claim: what people did; expire; accept (see `engine`)."""
     round: int
     client_id: str | None = None
     features: bytes | None = None
@@ -70,34 +63,8 @@ class Snapshot(NamedTuple):
     learner: bytes
 
 
-class StorageError(Exception):
-    """The database cannot be reached or written."""
-
-
-class Log:
-    """The database of one service."""
-
-    def __init__(self, url: str | Path) -> None:
-        self._url = _parsed(url)
-        self._sqlite = self._url.get_backend_name() == "sqlite"
-        self._lock: Any = None
-        self._writer: sql.Connection | None = None
-        try:
-            self._engine = sql.create_engine(self._url, pool_pre_ping=not self._sqlite)
-        except (NoSuchModuleError, ImportError) as error:
-            raise InputError(
-                f"`--database {self._url.render_as_string()}`: there is no driver for it ({error});"
-                " pip install 'osamd[service]' brings those of SQLite and PostgreSQL (postgresql+psycopg://...)."
-            ) from error
-        if self._sqlite:
-            sql.event.listen(self._engine, "connect", _prepare_sqlite)
-            sql.event.listen(self._engine, "begin", _begin_sqlite)
-        self._writers = self._engine.execution_options(writes=True)
-
-    @property
-    def name(self) -> str:
-        """The database, without its password."""
-        return self._url.render_as_string(hide_password=True)
+class Log(Database):
+    """The log of one service."""
 
     def open(self, identity: str) -> None:
         """Become the one writer; make the tables where there are none, and refuse those of another service.
@@ -110,22 +77,26 @@ class Log:
             with self._writers.begin() as connection:
                 found: dict[str, str] = dict(connection.execute(sql.select(about.c.key, about.c.value)).all())
                 if not found:
-                    told = [{"key": "format", "value": FORMAT}, {"key": "start", "value": identity}]
-                    connection.execute(sql.insert(about), told)
+                    told = {"format": FORMAT, "start": identity, "probe": "0"}
+                    connection.execute(sql.insert(about), [{"key": key, "value": told[key]} for key in told])
+                elif found.get("format") == "1" and found.get("start") == identity:
+                    _migrate(connection)
+                    found["format"] = FORMAT
+            self._refuse_others(found, identity)
         except InputError:
             self.close()
             raise
         except SQLAlchemyError as error:
             self.close()
-            raise InputError(f"the database {self.name} cannot be used ({_brief(error)}); is it there?") from error
-        if found and found.get("format") != FORMAT:
-            self.close()
+            raise InputError(f"the database {self.name} cannot be used ({brief(error)}); is it there?") from error
+
+    def _refuse_others(self, found: dict[str, str], identity: str) -> None:
+        if found and found.get("format") not in ("1", FORMAT):
             raise InputError(
                 f"the database {self.name} is of format {found.get('format')}, and this osamd writes format {FORMAT};"
                 " use the osamd that wrote it."
             )
         if found and found.get("start") != identity:
-            self.close()
             raise InputError(
                 f"the database {self.name} belongs to another learner than the folder; give the folder it was made"
                 " with, or an empty database."
@@ -136,52 +107,9 @@ class Log:
         try:
             with self._writers.begin() as connection:
                 tables.create_all(connection)
+                _widen(connection)
         except SQLAlchemyError as error:
-            raise InputError(f"the database {self.name} cannot be used ({_brief(error)}); is it there?") from error
-
-    def close(self) -> None:
-        """Let go of the database and of the lock."""
-        if self._writer is not None:
-            self._writer.close()
-        self._writer = None
-        self._engine.dispose()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-    @contextmanager
-    def transaction(self) -> Iterator[sql.Connection]:
-        """The writer's connection; committed at the end, or rolled back. A StorageError where that failed."""
-        try:
-            if self._writer is None or self._writer.closed or self._writer.invalidated:
-                self._hold_again()
-            assert self._writer is not None
-            with self._writer.begin():
-                yield self._writer
-        except SQLAlchemyError as error:
-            if self._writer is not None:
-                self._writer.invalidate()
-                self._writer.close()
-                self._writer = None
-            raise StorageError(_brief(error)) from error
-
-    @contextmanager
-    def reading(self) -> Iterator[sql.Connection]:
-        """A connection that sees what was committed."""
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except SQLAlchemyError as error:
-            raise StorageError(_brief(error)) from error
-
-    @contextmanager
-    def writing(self) -> Iterator[sql.Connection]:
-        """A transaction beside the writer's, for tokens and logins; events are the writer's alone."""
-        try:
-            with self._writers.begin() as connection:
-                yield connection
-        except SQLAlchemyError as error:
-            raise StorageError(_brief(error)) from error
+            raise InputError(f"the database {self.name} cannot be used ({brief(error)}); is it there?") from error
 
     def since(self, seq: int, most: int = 10_000) -> list[Event]:
         """The first events after this one, `most` of them."""
@@ -209,9 +137,17 @@ class Log:
 
     def snapshot(self) -> Snapshot | None:
         """The last one."""
+        return next(self.snapshots(), None)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """All that are kept, the last one first."""
         with self.reading() as connection:
-            found = connection.execute(sql.select(snapshots).order_by(snapshots.c.seq.desc()).limit(1)).first()
-        return None if found is None else Snapshot(found.seq, found.counts, bytes(found.learner))
+            kept = list(connection.execute(sql.select(snapshots.c.seq).order_by(snapshots.c.seq.desc())).scalars())
+        for seq in kept:
+            with self.reading() as connection:
+                found = connection.execute(sql.select(snapshots).where(snapshots.c.seq == seq)).first()
+            if found is not None:
+                yield Snapshot(found.seq, found.counts, bytes(found.learner))
 
     def points(self, most: int) -> list[str]:
         """Points of the history, at most so many, evenly spread, the last one among them."""
@@ -222,27 +158,6 @@ class Log:
             ranked = sql.select(points.c.round, points.c.body, place).subquery()
             chosen = sql.select(ranked.c.body).where((ranked.c.place - 1) % every == 0).order_by(ranked.c.round)
             return list(connection.execute(chosen).scalars())
-
-    def _hold_again(self) -> None:
-        """The same after a connection was lost; another service may have come meanwhile."""
-        try:
-            self._hold()
-        except InputError as error:
-            raise StorageError(str(error)) from error
-
-    def _hold(self) -> None:
-        """Take the lock of the one writer, and a connection to write by."""
-        if self._sqlite and self._lock is None:
-            self._lock = _locked(Path(str(self._url.database)))
-        self._writer = self._writers.connect()
-        if self._sqlite:
-            return
-        taken = self._writer.execute(sql.text("SELECT pg_try_advisory_lock(:key)"), {"key": _WRITER}).scalar()
-        self._writer.commit()
-        if not taken:
-            self._writer.close()
-            self._writer = None
-            raise _in_use(self.name)
 
 
 def append(connection: sql.Connection, rows: Sequence[Event]) -> None:
@@ -259,9 +174,32 @@ def _insertion(dialect: sql.Dialect) -> tuple[str, bool]:
     return str(compiled), compiled.positional
 
 
-def keep_snapshot(connection: sql.Connection, snapshot: Snapshot) -> None:
-    """Write a snapshot, and forget those before the last ones."""
-    connection.execute(sql.delete(snapshots).where(snapshots.c.seq == snapshot.seq))
+def _migrate(connection: sql.Connection) -> None:
+    """Bring a log of format 1 to this one."""
+    for index in FORMAT_2:
+        index.create(connection, checkfirst=True)
+    connection.execute(sql.update(about).where(about.c.key == "format").values(value=FORMAT))
+
+
+def _widen(connection: sql.Connection) -> None:
+    """Give the tokens of a log of format 1 the columns that came later."""
+    known = {column["name"] for column in sql.inspect(connection).get_columns("tokens")}
+    for name in ("expires", "used"):
+        if name not in known:
+            kind = tokens.c[name].type.compile(connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE tokens ADD COLUMN {name} {kind}")
+
+
+def probe(connection: sql.Connection, at: float) -> None:
+    """Write the time, so that a commit shows that the log can be written."""
+    told = {"key": "probe", "value": f"{at:.3f}"}
+    if not connection.execute(sql.update(about).where(about.c.key == "probe").values(value=told["value"])).rowcount:
+        connection.execute(sql.insert(about), told)
+
+
+def keep_snapshot(connection: sql.Connection, snapshot: Snapshot, damaged: Sequence[int] = ()) -> None:
+    """Write a snapshot, and forget those before the last ones, and those that were found damaged."""
+    connection.execute(sql.delete(snapshots).where(snapshots.c.seq.in_([snapshot.seq, *damaged])))
     connection.execute(sql.insert(snapshots), snapshot._asdict())
     kept = sql.select(snapshots.c.seq).order_by(snapshots.c.seq.desc()).limit(SNAPSHOTS_KEPT)
     recent = list(connection.execute(kept).scalars())
@@ -276,6 +214,12 @@ def of_rounds(connection: sql.Connection, rounds: Iterable[int], kinds: Sequence
 def of_clients(connection: sql.Connection, ids: Sequence[str]) -> list[Event]:
     """The samples with these client ids."""
     return _chosen(connection, events.c.client_id, list(ids), ("sample",))
+
+
+def recent(connection: sql.Connection, kinds: Sequence[str], most: int) -> list[Event]:
+    """The last events of these kinds, in their order."""
+    chosen = sql.select(events).where(events.c.kind.in_(kinds)).order_by(events.c.seq.desc()).limit(most)
+    return _events(connection.execute(chosen))[::-1]
 
 
 def decided_since(connection: sql.Connection, number: int, classes: int) -> Array:
@@ -297,57 +241,3 @@ def _chosen(connection: sql.Connection, column: Any, values: list[Any], kinds: S
 
 def _events(rows: Iterable[Any]) -> list[Event]:
     return [Event(*row) for row in rows]
-
-
-def _parsed(url: str | Path) -> URL:
-    if isinstance(url, Path):
-        return URL.create("sqlite", database=str(url))
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        parsed = None
-    if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        # The URL itself is not shown: it may hold a password.
-        raise InputError("`--database URL`: give postgresql://USER:PASSWORD@HOST/NAME, or leave it out for SQLite.")
-    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise InputError("`--database sqlite://...`: name a file, since what is in memory is gone with the service.")
-    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
-
-
-def _prepare_sqlite(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # transactions are begun below, not by Python
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA busy_timeout=10000")
-    cursor.close()
-
-
-def _begin_sqlite(connection: sql.Connection) -> None:
-    # Who will write says so at once: a reader that turned into a writer would be refused after another's commit.
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _locked(database: Path) -> int:
-    place = database.with_name(database.name + ".lock")
-    try:
-        handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise InputError(f"{place}: cannot be written ({error.strerror}); name another folder.") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise _in_use(str(database)) from None
-    return handle
-
-
-def _in_use(name: str) -> InputError:
-    return InputError(f"{name} is in use by another service; stop that one first.")
-
-
-def _brief(error: SQLAlchemyError) -> str:
-    """The first line of what the driver said, which holds no statement and no values."""
-    said = str(getattr(error, "orig", None) or type(error).__name__)
-    return (said.splitlines() or [type(error).__name__])[0]

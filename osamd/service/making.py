@@ -94,7 +94,7 @@ def _from_table(
     method = meant(settings.get("method"), settings)
     scaled = {} if method == PRESET.name else {"standardise": True}  # the preset scales by itself
     learner = OSAMD.from_source(x, labels, classes=table.classes, **scaled | {**settings, "method": method})
-    schema = of_table(table.columns, table.means, table.classes, title or Path(source).stem)
+    schema = of_table(table.columns, table.means, table.classes, title or Path(source).stem, x)
     return create(folder, learner, schema=schema, **limits)
 
 

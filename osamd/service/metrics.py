@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from osamd.service.engine import Engine, Refusal
+from osamd.service.desk import Refusal
+from osamd.service.engine import Engine
 
 _COUNTERS = {
     "rounds": "Samples decided on.",
@@ -28,6 +29,12 @@ _GAUGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
     "recent_margin": ("Mean margin over the last rounds.", lambda status: status["health"]["margin"]),
     "budget_rate": ("Largest share of labels.", lambda status: status["budget"]["rate"]),
     "collapsed": ("1 while the alarm for self-training gone wrong is raised.", lambda s: int(s["health"]["collapsed"])),
+    "alarm": ("1 while the learner raises the alarm.", lambda s: int(s["health"]["state"] == "alarm")),
+    "health_unknown": ("1 while too little is known.", lambda s: int(s["health"]["state"] == "unknown")),
+    "recent_accuracy_low": ("Lower end of its interval.", lambda s: s["recent"]["low"]),
+    "recent_accuracy_high": ("Upper end of its interval.", lambda s: s["recent"]["high"]),
+    "wild_samples": ("Samples refused for a value far beyond all before.", lambda s: s["wild"]["count"]),
+    "second_opinion_agreement": ("Share of samples two people agree on.", lambda s: s["second_opinions"]["share"]),
 }
 
 
@@ -51,6 +58,8 @@ class Metrics:
 
     def collect(self) -> Iterator[Any]:
         """What Prometheus' library asks for."""
+        told = "Seconds since the log was last written."
+        yield GaugeMetricFamily("osamd_last_commit_age_seconds", told, value=self._engine.age)
         try:
             status = self._engine.status()
         except Refusal:

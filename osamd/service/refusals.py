@@ -11,9 +11,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from osamd.errors import InputError
-from osamd.service.engine import Refusal
+from osamd.service.database import StorageError
+from osamd.service.desk import Refusal
 from osamd.service.guard import HEADERS
-from osamd.service.log import StorageError
 from osamd.service.wire import problem
 
 STATUS = {
@@ -31,6 +31,9 @@ STATUS = {
     "expired": 409,
     "id-reused": 409,
     "held": 409,
+    "not-answered": 409,
+    "wild": 422,
+    "timeout": 408,
     "too-large": 413,
     "overloaded": 503,
     "storage": 503,
@@ -48,6 +51,8 @@ class Refused(Refusal):
 
 def _refusal(code: str, message: str, where: str | None = None, status: int | None = None) -> JSONResponse:
     answer = JSONResponse(problem(code, message, where), status or STATUS[code])
+    if answer.status_code in (408, 413):
+        answer.headers["connection"] = "close"
     if answer.status_code == 503:
         answer.headers["retry-after"] = "1"
     if answer.status_code == 401:

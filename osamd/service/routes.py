@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Discriminator, Tag
-from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
 
 from osamd import __version__
 from osamd.errors import InputError
-from osamd.service import sse, wire
-from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Parts
-from osamd.service.engine import Answer, Refusal
+from osamd.service import arrow, sse, views, wire
+from osamd.service import labels as labels_out
+from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Member, Parts, json_answer
+from osamd.service.desk import Answer, Refusal
+from osamd.service.display import Display
+from osamd.service.engine import Sample
 from osamd.service.refusals import Refused
 
 router = APIRouter(route_class=KnownRoute)
@@ -46,24 +49,44 @@ async def decide(body: SampleBody, parts: App, who: Client) -> Response:
     rows = []
     for i, sample in enumerate(given):
         try:
-            rows.append((sample.id, parts.schema.row(sample.features)))
+            row, raw = parts.schema.read(sample.features)
         except InputError as error:
             place = f"samples.{i}.features" if isinstance(body, wire.Samples) else "features"
             raise Refused("invalid", str(error), f"body.{place}") from None
+        display = None if raw is None and sample.display is None else Display(raw, sample.display)
+        rows.append(Sample(sample.id, row, display))
     outcomes = await parts.engine.do(parts.engine.observe, rows)
     if isinstance(body, wire.Samples):
-        return _json({"decisions": [_told(parts.decided, one) for one in outcomes]})
+        return json_answer({"decisions": [_told(lambda event: views.decided(parts, event), one) for one in outcomes]})
     if isinstance(outcomes[0], Refusal):
         raise outcomes[0]
-    return _json(parts.decided(outcomes[0]))
+    return json_answer(views.decided(parts, outcomes[0]))
+
+
+@router.post(
+    "/samples/arrow",
+    tags=["samples"],
+    response_class=Response,
+    responses={200: {"content": {arrow.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def decide_arrow(request: Request, parts: App, who: Client) -> Response:
+    """Decide on the samples of an Arrow stream: the columns of the schema, or `features`, lists of numbers; and `id`.
+
+    The answer is an Arrow stream: round, label, probability, margin, query, and error, the code of a refusal.
+    """
+    body = await request.body()
+    rows = await run_in_threadpool(arrow.samples, body, parts.schema)
+    _refuse_many(parts, len(rows))
+    outcomes = await parts.engine.do(parts.engine.observe, rows)
+    return Response(await run_in_threadpool(arrow.decisions, parts, outcomes), media_type=arrow.MEDIA_TYPE)
 
 
 @router.post("/labels", tags=["queries"], response_model=wire.Outcome | wire.Outcomes)
-async def tell(body: LabelBody, parts: App, who: Anyone) -> Response:
+async def tell(body: LabelBody, parts: App, who: Member) -> Response:
     """Give the labels of queries. The first answer stands: the same again is `repeated`, another one is refused."""
     given = body.labels if isinstance(body, wire.Labels) else [body]
     _refuse_many(parts, len(given))
-    labels = []
+    labels: list[tuple[Any, int, str]] = []
     for i, told in enumerate(given):
         place = f"body.labels.{i}" if isinstance(body, wire.Labels) else "body"
         if (told.round is None) == (told.id is None):
@@ -73,59 +96,53 @@ async def tell(body: LabelBody, parts: App, who: Anyone) -> Response:
             labels.append((told.id if told.round is None else told.round, parts.class_of(told.label), name))
         except Refusal as refusal:
             raise Refused(refusal.code, refusal.message, f"{place}.label") from None
-    outcomes = await parts.engine.do(parts.engine.answer, labels)
+    outcomes = await _answered(parts, labels)
     if isinstance(body, wire.Labels):
-        return _json({"outcomes": [_told(Answer._asdict, one) for one in outcomes]})
+        return json_answer({"outcomes": [_told(Answer._asdict, one) for one in outcomes]})
     if isinstance(outcomes[0], Refusal):
         raise outcomes[0]
-    return _json(outcomes[0]._asdict())
+    return json_answer(outcomes[0]._asdict())
 
 
-Order = Annotated[wire.Order, Query(description="Or the least certain first.")]
-Limit = Annotated[int, Query(ge=1, le=1000)]
-RoundInPath = Annotated[int, Path(ge=0, le=wire.MOST)]
-
-
-@router.get("/queries", tags=["queries"], response_model=wire.Queries)
-def pending(parts: App, who: Annotator, order: Order = "oldest", limit: Limit = 20) -> Response:
-    """The queries that wait for their labels; those that were skipped come last."""
-    waiting, now = parts.engine.queries(order), parts.engine.now()
-    return _json({"queries": [parts.query(one, now) for one in waiting[:limit]], "pending": len(waiting)})
-
-
-@router.post("/queries/claim", tags=["queries"], response_model=wire.Queries)
-async def claim(body: wire.Claim, parts: App, who: Annotator) -> Response:
-    """Take queries to answer, for a while in which nobody else gets them: those held already, then others."""
-    holder = f"{who.name}/{body.holder}"
+async def _answered(parts: Parts, labels: list[tuple[int | str, int, str]]) -> list[Any]:
+    """What becomes of labels; those that nobody awaits take none of the engine's time."""
     engine = parts.engine
-    waiting = await engine.do(engine.claim, holder, body.order, body.limit, body.lease)
-    now = engine.now()
-    return _json({"queries": [parts.query(one, now) for one in waiting], "pending": len(engine.queries())})
+    early = [not engine.awaits(of) for of, _, _ in labels]
+    known: list[Any] = [None] * len(labels)
+    if any(early):
+
+        def looked_up() -> list[Any]:
+            return [
+                engine.not_awaited(of, label) if no else None for (of, label, _), no in zip(labels, early, strict=True)
+            ]
+
+        known = await run_in_threadpool(looked_up)
+    asked = [label for label, told in zip(labels, known, strict=True) if told is None]
+    told = iter(await engine.do(engine.answer, asked) if asked else [])
+    return [next(told) if one is None else one for one in known]
 
 
-@router.post("/queries/expire", tags=["queries"])
-async def expire_older(body: wire.Expire, parts: App, who: Annotator) -> wire.Expired:
-    """Give up waiting for labels that were asked for more than so many rounds ago."""
-    return wire.Expired(expired=await parts.engine.do(parts.engine.expire_older, body.older_than))
-
-
-@router.post("/queries/{round}/skip", tags=["queries"])
-async def skip(round: RoundInPath, body: wire.Skip, parts: App, who: Annotator) -> wire.Ended:
-    """Leave a query to others, or for later: it goes behind those that were skipped less often."""
-    await parts.engine.do(parts.engine.skip, round, f"{who.name}/{body.holder}")
-    return wire.Ended(round=round, status="skipped")
-
-
-@router.post("/queries/{round}/expire", tags=["queries"])
-async def expire(round: RoundInPath, parts: App, who: Annotator) -> wire.Ended:
-    """Give up waiting for one label: the model's own opinion stands in for it."""
-    return wire.Ended(round=round, status=await parts.engine.do(parts.engine.expire, round))
+@router.get(
+    "/labels",
+    tags=["queries"],
+    response_class=StreamingResponse,
+    responses={200: {"content": {kind: {"schema": {"type": "string"}} for kind in labels_out.MEDIA_TYPES.values()}}},
+)
+def labels(
+    parts: App,
+    who: Member,
+    format: labels_out.Format = "jsonl",
+    after: Annotated[int, Query(ge=0, le=wire.MOST, description="The `seq` of the last one that is known.")] = 0,
+) -> StreamingResponse:
+    """What people have answered: sample, decision, label, who and when, as JSON lines, CSV or Parquet."""
+    rows = labels_out.rows(parts.engine.state, parts.log, parts.engine, after)
+    return StreamingResponse(labels_out.written(rows, format), media_type=labels_out.MEDIA_TYPES[format])
 
 
 @router.get("/status", tags=["status"], response_model=wire.Status)
 def status(parts: App, who: Anyone) -> Response:
     """How it stands: rounds, labels, budget, accuracy from the labels alone, health."""
-    return _json(_status(parts))
+    return json_answer(_status(parts))
 
 
 @router.get("/history", tags=["status"], response_model=wire.History)
@@ -143,7 +160,14 @@ def schema(parts: App, who: Anyone) -> wire.Described:
     image = told.image
     size = None if image is None else wire.ImageSize(height=image.height, width=image.width, channels=image.channels)
     return wire.Described(
-        title=told.title, features=told.features, columns=told.columns, image=size, classes=told.classes
+        title=told.title,
+        guidelines=told.guidelines,
+        show_guess=told.show_guess,
+        ignored=told.ignored,
+        features=told.features,
+        columns=told.columns,
+        image=size,
+        classes=told.classes,
     )
 
 
@@ -183,7 +207,3 @@ def _told(tell: Any, outcome: Any) -> Any:
     if isinstance(outcome, Refusal):
         return wire.problem(outcome.code, outcome.message)
     return tell(outcome)
-
-
-def _json(content: Any) -> Response:
-    return Response(to_json(content), media_type="application/json")

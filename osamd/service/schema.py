@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from osamd.errors import InputError
 from osamd.numerics import Array
@@ -33,6 +34,21 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class In(Strict):
+    """What is sent. Of many fields that are not known, one is told."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        if isinstance(given, dict) and len(given) > len(cls.model_fields):
+            unknown = next(name for name in given if name not in cls.model_fields)
+            listed = ", ".join(cls.model_fields)
+            raise PydanticCustomError(
+                "unknown", "{name} is not known here; give {listed}", {"name": repr(unknown[:60]), "listed": listed}
+            )
+        return given
+
+
 class Column(Strict):
     """One column of a sample."""
 
@@ -43,6 +59,8 @@ class Column(Strict):
     """Of a categorical column: each is a feature."""
     fill: float | None = Field(default=None, ge=-LARGEST, le=LARGEST, allow_inf_nan=False)
     """In place of a missing number; without it, a missing number is refused."""
+    largest: float | None = Field(default=None, ge=0.0, le=LARGEST, allow_inf_nan=False)
+    """The largest size in the source, by which a wild value is told."""
 
     @model_validator(mode="after")
     def _has_features(self) -> Column:
@@ -81,6 +99,8 @@ class Named(Strict):
 
     name: Class
     title: str = Field(default="", max_length=200)
+    about: str = Field(default="", max_length=2000)
+    """When the class is right, for those who label."""
 
 
 class Schema(Strict):
@@ -93,6 +113,10 @@ class Schema(Strict):
     classes: list[Named] = Field(min_length=2)
     ignored: list[str] = []
     """Columns that records may hold and the learner does not use."""
+    guidelines: str = Field(default="", max_length=50_000)
+    """What those who label should know; plain text."""
+    show_guess: bool = False
+    """Whether the label page shows the model's guess before anybody asks for it. It anchors people."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Schema:
@@ -112,10 +136,36 @@ class Schema(Strict):
             return self.image.height * self.image.width * self.image.channels
         return sum(column.width for column in self.columns or [])
 
+    @property
+    def sizes(self) -> Array:
+        """The largest size of each feature that is known before the first sample, 0 where none is."""
+        if self.image is not None:
+            return np.full(self.features, max(abs(self.image.low), abs(self.image.high)))
+        known = [[1.0] * one.width if one.kind != "numeric" else [one.largest or 0.0] for one in self.columns or []]
+        return np.array([size for sizes in known for size in sizes])
+
     @cached_property
-    def _plain(self) -> bool:
+    def sized(self) -> bool:
+        """Whether the sizes of all numbers are known before the first sample."""
+        return self.columns is not None and all(one.largest for one in self.columns if one.kind == "numeric")
+
+    def feature(self, place: int) -> str:
+        """What people call the feature at this place of a row."""
+        if self.columns is None:
+            return f"pixel {place}"
+        names = [one.name for one in self.columns for _ in range(one.width)]
+        return repr(names[place])
+
+    @cached_property
+    def plain(self) -> bool:
         """Whether every column is a number as it comes."""
         return all(column.kind == "numeric" for column in self.columns or [])
+
+    def read(self, sample: Sequence[Any] | Mapping[str, Any]) -> tuple[Array, dict[str, Any] | None]:
+        """One sample as the learner takes it, and its raw values where that does not tell them."""
+        if type(sample) is list and self.plain and len(sample) == self.features and set(map(type, sample)) == {float}:
+            return _checked(np.array(sample, dtype=np.float64)), None
+        return self.row(sample), self.raw(sample)
 
     def row(self, sample: Sequence[Any] | Mapping[str, Any]) -> Array:
         """One sample as the learner takes it; an InputError says what is wrong with it."""
@@ -125,30 +175,44 @@ class Schema(Strict):
             sample = self._in_order(sample)
         elif len(sample) != len(self.columns):
             raise InputError(f"a sample has {len(self.columns)} columns, and this one has {len(sample)}.")
-        if len(sample) == self.features and set(map(type, sample)) == {float} and self._plain:
+        if len(sample) == self.features and set(map(type, sample)) == {float} and self.plain:
             return _checked(np.array(sample, dtype=np.float64))
         row: list[float] = []
         for column, value in zip(self.columns, sample, strict=True):
             row += _encoded(column, value)
         return _checked(np.array(row))
 
-    def shown(self, row: Array) -> list[dict[str, Any]] | None:
-        """The columns of a row again, for people; None for an image."""
+    def raw(self, sample: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any] | None:
+        """The values of a sample by their names, as they were sent; None where its row of numbers tells them all."""
+        if self.columns is None:
+            return None
+        given = sample if isinstance(sample, Mapping) else None
+        values = sample if given is None else given.values()
+        if self.plain and len(values) == len(self.columns) and set(map(type, values)) <= {float, int}:
+            return None
+        return dict(zip([one.name for one in self.columns], values, strict=True)) if given is None else dict(given)
+
+    def shown(self, row: Array, raw: Mapping[str, Any] | None = None) -> list[dict[str, Any]] | None:
+        """The values of a sample for people, as they were sent where that is known; None for an image."""
         if self.columns is None:
             return None
         told, at = [], 0
         for column in self.columns:
             value: Any = row[at]
-            if column.kind == "categorical":
+            if raw is not None and column.name in raw:
+                value = raw[column.name]
+            elif column.kind == "categorical":
                 marked = np.flatnonzero(row[at : at + column.width])
                 value = column.categories[marked[0]] if len(marked) else OTHER_CATEGORY
             elif column.kind == "boolean" and value in (0.0, 1.0):
                 value = bool(value)
             else:
                 value = float(value)
-            told.append({"name": column.name, "value": value, "unit": column.unit})
+            told.append({"name": column.name, "value": value, "unit": column.unit, "used": True})
             at += column.width
-        return told
+        names = {column.name for column in self.columns}
+        others = [(name, value) for name, value in (raw or {}).items() if name not in names]
+        return told + [{"name": name, "value": value, "unit": "", "used": False} for name, value in others]
 
     def pixels(self, row: Array) -> dict[str, Any] | None:
         """The image of a row, from 0 to 1, for people; None for columns."""
@@ -226,9 +290,17 @@ def of_learner(classes: Sequence[Any], features: Sequence[str] | int, title: str
     )
 
 
-def of_table(columns: Sequence[Any], means: Mapping[str, float], classes: Sequence[Any], title: str) -> Schema:
-    """The schema of a table, from what its columns were found to be (`osamd.tables.Column`)."""
+def of_table(
+    columns: Sequence[Any],
+    means: Mapping[str, float],
+    classes: Sequence[Any],
+    title: str,
+    rows: Array | None = None,
+) -> Schema:
+    """The schema of a table, from what its columns were found to be (`osamd.tables.Column`), and from its rows."""
     used = [column for column in columns if column.kind != "left out"]
+    sizes = iter([] if rows is None else np.abs(rows).max(axis=0, initial=0.0).tolist())
+    largest = {column.name: max(next(sizes, 0.0) for _ in column.features) for column in used}
     return Schema(
         title=title,
         columns=[
@@ -237,6 +309,7 @@ def of_table(columns: Sequence[Any], means: Mapping[str, float], classes: Sequen
                 kind=column.kind,
                 categories=list(column.categories),
                 fill=None if column.kind == "categorical" else _number(means[column.name]),
+                largest=(_number(largest[column.name]) or None) if column.kind == "numeric" else None,
             )
             for column in used
         ],

@@ -8,9 +8,11 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -18,9 +20,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from osamd.errors import InputError
 from osamd.service import auth
 from osamd.service.api import make_app
+from osamd.service.database import StorageError
 from osamd.service.engine import Engine
 from osamd.service.guard import overloaded
-from osamd.service.log import Log, StorageError
+from osamd.service.log import Log
 from osamd.service.state import CONFIG, State, create, open_state
 
 MOST_CONNECTIONS = 768
@@ -31,11 +34,21 @@ COLLECT = (10_000, 20, 20)
 """Python's thresholds for the collector of cycles."""
 SLOWEST_HEAD = 30.0
 """Seconds for them to arrive, about: connections are looked at so often."""
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+"""What this machine calls itself."""
+SLOWEST_READER = 20.0
+"""Seconds in which whoever was sent an answer must read some of it."""
 
 
 def open_log(state: State, database: str | None) -> Log:
     """The log of a service: the database, or SQLite in the folder."""
-    return Log(state.log_file if database is None else database)
+    log = Log(state.log_file if database is None else database)
+    state.see(None if database is None else log.place)
+    return log
+
+
+def _remember(state: State, log: Log, database: str | None) -> None:
+    state.remember(None if database is None else log.place)
 
 
 @contextmanager
@@ -45,6 +58,7 @@ def opened(folder: Path, database: str | None) -> Iterator[tuple[State, Log]]:
     log = open_log(state, database)
     try:
         log.make_tables()
+        _remember(state, log, database)
         yield state, log
     except StorageError as error:
         raise InputError(f"the database {log.name} cannot be used ({error}); try again.") from error
@@ -59,11 +73,61 @@ def serve(
     port: int = 8000,
     database: str | None = None,
     secure_cookie: bool = False,
+    as_written: bool = False,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until the process is told to end; `ready` gets the address once samples are taken."""
+    """Serve until the process is told to end; `ready` gets the address once samples are taken.
+
+    `as_written`: see `Engine.start`.
+    """
     log = open_log(state, database)
     engine = Engine(state, log)
+    with _listening(host, port) as listening:
+        engine.start(as_written)
+        _remember(state, log, database)
+        try:
+            _run(engine, log, listening, host, secure_cookie, ready)
+        finally:
+            engine.stop()
+    if engine.failure:
+        raise InputError(
+            f"the log {log.name} could not be written at the end ({engine.failure}); make room, or bring it back. What"
+            " was answered is not lost, and the next start goes on from there."
+        )
+
+
+def serve_streams(
+    root: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    database: str | None = None,
+    secure_cookie: bool = False,
+    ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve every stream in a folder, each at /NAME, until the process is told to end."""
+    from osamd.service.streams import Streams
+
+    streams = Streams(root, host=host, database=database, secure_cookie=secure_cookie)
+
+    @asynccontextmanager
+    async def life(_: Any) -> AsyncIterator[None]:
+        await streams.start()
+        try:
+            yield
+        finally:
+            await streams.stop()
+
+    streams.app.router.lifespan_context = life
+    with _listening(host, port) as listening:
+        _serve_app(streams.app, listening, host, ready, streams.close_listeners)
+    if streams.failures:
+        told = "; ".join(f"{name}: {why}" for name, why in streams.failures.items())
+        raise InputError(f"logs could not be written at the end ({told}). What was answered is not lost.")
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -72,11 +136,7 @@ def serve(
             raise InputError(
                 f"`--host {host} --port {port}`: cannot listen there ({error.strerror}); give another --port or --host."
             ) from error
-        engine.start()
-        try:
-            _run(engine, log, listening, host, secure_cookie, ready)
-        finally:
-            engine.stop()
+        yield listening
 
 
 def _run(
@@ -89,8 +149,14 @@ def _run(
             f" `osamd token {engine.state.folder} --name NAME --role client` (and annotator)."
         )
     # By an open service only names of this machine are answered to.
-    hosts = frozenset({"localhost", "127.0.0.1", "::1", host}) if open_to_all else None
+    hosts = LOCAL_NAMES | {host} if open_to_all else None
     app = make_app(engine, log, hosts=hosts, secure_cookie=secure_cookie, may_open=open_to_all)
+    _serve_app(app, listening, host, ready, app.state.parts.bell.close)
+
+
+def _serve_app(
+    app: Any, listening: socket.socket, host: str, ready: Callable[[str], None], close: Callable[[], None]
+) -> None:
     config = uvicorn.Config(
         app,
         log_level="error",  # a line for every malformed request would let strangers fill the disk
@@ -108,7 +174,7 @@ def _run(
     # the collector of cycles, left as it is, would look through all of them again and again (a quarter of the time).
     gc.freeze()
     gc.set_threshold(*COLLECT)
-    server = _Server(config, lambda: ready(address), app.state.parts.bell.close)
+    server = _Server(config, lambda: ready(address), close)
     with _ending(server):
         server.run(sockets=[listening])
     if not server.started:
@@ -132,12 +198,17 @@ def _ending(server: uvicorn.Server) -> Iterator[None]:
 
 
 class _Connection(HttpToolsProtocol):
-    """Refuses where there are too many, and ends one on which no request arrives for long, or one without end; bodies
-    are the guard's."""
+    """Ends a connection on which no request arrives for long, or one without end, or whose answer nobody reads.
+
+    Where there are too many, the one that has waited longest without a whole request makes room, of the address that
+    has most of them; where all are being answered, the new one is refused. Bodies are read by the routes.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        self._since = self.loop.time()
+        self._unread: asyncio.TimerHandle | None = None
+        if len(self.connections) > MOST_CONNECTIONS and not self._make_room():
             self.app = overloaded
         self._seen: object = None
         self._head = 0
@@ -145,7 +216,36 @@ class _Connection(HttpToolsProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._look.cancel()
+        self.resume_writing()
         super().connection_lost(error)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _make_room(self) -> bool:
+        idle = [one for one in self.connections if one is not self and isinstance(one, _Connection) and one.idle]
+        if not idle:
+            return False
+        by_address = Counter(one.client[0] if one.client else "" for one in idle)
+        crowded = by_address.most_common(1)[0][0]
+        min((one for one in idle if (one.client[0] if one.client else "") == crowded), key=_age).transport.abort()
+        return True
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(SLOWEST_READER, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        self._since = self.loop.time()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         before = self.cycle
@@ -157,12 +257,15 @@ class _Connection(HttpToolsProtocol):
 
     def _looked(self) -> None:
         """Close where nothing is being answered, and nothing was since the last look."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if not answering and self.cycle is self._seen:
+        if self.idle and self.cycle is self._seen:
             self.transport.close()
             return
         self._seen = self.cycle
         self._look = self.loop.call_later(SLOWEST_HEAD, self._looked)
+
+
+def _age(connection: _Connection) -> float:
+    return connection._since
 
 
 class _Server(uvicorn.Server):

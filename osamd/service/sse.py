@@ -14,8 +14,10 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from osamd.service.engine import Engine, Refusal
-from osamd.service.log import Log, StorageError
+from osamd.service.database import StorageError
+from osamd.service.desk import Refusal
+from osamd.service.engine import Engine
+from osamd.service.log import Log
 
 MOST_LISTENERS = 64
 SHORTEST = 0.25

@@ -33,7 +33,18 @@ def status(live: Fold, pending: int, day: int) -> dict[str, Any]:
         "accuracy": _numbers(learner.accuracy()),
         "recent": _numbers(learner.accuracy(window=True)),
         "health": _health(learner.health()),
+        "second_opinions": _agreement(live.opinions),
     }
+
+
+def _agreement(opinions: dict[str, Any]) -> dict[str, Any]:
+    """How far two people agree on the same samples: the share, and Cohen's kappa, which takes off what chance gives."""
+    first, second = opinions["first"], opinions["second"]
+    number = sum(first)
+    share = opinions["agreed"] / number if number else None
+    chance = sum(a * b for a, b in zip(first, second, strict=True)) / number**2 if number else 1.0
+    kappa = (share - chance) / (1.0 - chance) if share is not None and chance < 1.0 else None
+    return {"number": number, "agreed": opinions["agreed"], "share": share, "kappa": kappa}
 
 
 def point(live: Fold, pending: int, decided: Array, at: float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -46,6 +47,16 @@ class Config(Strict):
     """More queries never wait: the oldest expires for a new one."""
     max_batch: int = Field(1000, ge=1, le=100_000)
     """Samples or labels in one request."""
+    wild: float | None = Field(1000.0, gt=1.0, allow_inf_nan=False)
+    """A value so many times larger than any before is refused: one would spoil a model for long. None: never."""
+    second_opinion: float = Field(0.0, ge=0.0, le=1.0)
+    """The share of queries that a second person judges, too; the learner hears the first."""
+    most_unsure: int = Field(3, ge=1, le=100)
+    """So many people who cannot tell end a query."""
+    media: str = "media"
+    """The folder of images and sounds that samples name, in STATE or absolute."""
+    database: str | None = None
+    """Where the log is, without user and password; written by the first use. None: in STATE, or not used yet."""
 
 
 class State:
@@ -64,6 +75,36 @@ class State:
     @property
     def log_file(self) -> Path:
         return self.folder / LOG
+
+    @property
+    def media_folder(self) -> Path:
+        return self.folder / self.config.media
+
+    def see(self, place: str | None) -> None:
+        """Refuse another database than the one that the log is in (None: the file in STATE).
+
+        A service that looked elsewhere for its log would begin anew beside it, unnoticed.
+        """
+        known = self.config.database
+        if place is None and known is not None:
+            raise InputError(
+                f"the log of {self.folder} is in {known}; name it by --database or OSAMD_DATABASE. If it was moved,"
+                f" change `database` in {self.folder / CONFIG}."
+            )
+        if place not in (None, known) and (known is not None or self.log_file.exists()):
+            raise InputError(
+                f"`--database`: it is {place}, and the log of {self.folder} is in {known or self.log_file}; leave the"
+                f" option as it was. If the log was moved, change `database` in {self.folder / CONFIG}."
+            )
+
+    def remember(self, place: str | None) -> None:
+        """Write into `service.json` where the log is, the first time that it was used."""
+        if place is None or place == self.config.database:
+            return
+        self.config = self.config.model_copy(update={"database": place})
+        with together(self.folder, [CONFIG]) as files:
+            files.write(CONFIG, _saver(self.config))
+        _sync(self.folder)
 
     def learner(self, data: bytes | None = None) -> AskTell:
         """The learner of a snapshot, or the one that the log began with."""
@@ -119,9 +160,39 @@ def create(
     # The service expires by itself, and writes so into the log.
     start = learner.remade(expire_after=None).to_bytes() if learner.expire_after else learner.to_bytes()
     with together(folder, [CONFIG, START]) as files:
-        files.write(START, lambda path: path.write_bytes(start))
-        files.write_json(CONFIG, config.model_dump(mode="json"))
+        folder.chmod(0o700)
+        files.write(START, lambda path: _written(path, start))
+        files.write(CONFIG, _saver(config))
+    _sync(folder)
+    _sync(folder.parent)
     return State(folder, config, start)
+
+
+def save_config(path: Path, config: Config) -> None:
+    """Write `service.json`."""
+    _saver(config)(path)
+
+
+def _saver(config: Config) -> Callable[[Path], None]:
+    text = json.dumps(config.model_dump(mode="json"), indent=2, allow_nan=False) + "\n"
+    return lambda path: _written(path, text.encode())
+
+
+def _written(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone, and see it on the disk."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """Let the names in a folder reach the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def open_state(folder: Path) -> State:
@@ -204,9 +275,16 @@ def _said(error: Exception) -> str:
 
 
 def networks() -> Any:
-    """The learner of networks, `osamd.deep.OSAMD`."""
+    """The learner of networks, `osamd.deep.OSAMD`.
+
+    torch adds up in another order with another number of threads, so that a log could not be repeated on another number
+    of cores: the service has one.
+    """
     try:
+        import torch
+
         from osamd.deep import OSAMD
     except ImportError as error:
         raise InputError(f"{error}.") from error
+    torch.set_num_threads(1)
     return OSAMD

@@ -32,6 +32,27 @@ events = sql.Table(
 )
 _named = events.c.client_id.is_not(None)
 sql.Index("one_sample_a_client_id", events.c.client_id, unique=True, sqlite_where=_named, postgresql_where=_named)
+_not_samples, _signed = events.c.kind != "sample", events.c.who.is_not(None)
+FORMAT_2 = (
+    sql.Index("by_kind", events.c.kind, events.c.seq, sqlite_where=_not_samples, postgresql_where=_not_samples),
+    sql.Index("by_person", events.c.who, events.c.seq, sqlite_where=_signed, postgresql_where=_signed),
+)
+"""What a log of format 1 lacks, beside tables."""
+
+displays = sql.Table(
+    "displays",
+    tables,
+    sql.Column("round", _whole, primary_key=True, autoincrement=False),
+    sql.Column("body", sql.Text, nullable=False),
+)
+media = sql.Table(
+    "media",
+    tables,
+    sql.Column("round", _whole, primary_key=True, autoincrement=False),
+    sql.Column("place", sql.String(10), primary_key=True),
+    sql.Column("kind", sql.String(50), nullable=False),
+    sql.Column("content", sql.LargeBinary, nullable=False),
+)
 
 snapshots = sql.Table(
     "snapshots",
@@ -52,6 +73,8 @@ tokens = sql.Table(
     sql.Column("name", sql.String(100), primary_key=True),
     sql.Column("role", sql.String(20), nullable=False),
     sql.Column("digest", sql.String(64), nullable=False),
+    sql.Column("expires", _real),
+    sql.Column("used", _real),
 )
 sessions = sql.Table(
     "sessions",

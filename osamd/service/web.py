@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from fastapi import APIRouter
@@ -12,7 +13,7 @@ from starlette.requests import Request
 
 from osamd.service import auth, wire
 from osamd.service.access import Anyone, App, QuickRoute
-from osamd.service.engine import Refusal
+from osamd.service.desk import Refusal
 
 PAGES = Path(__file__).parent / "pages"
 ASSETS = {
@@ -22,14 +23,33 @@ ASSETS = {
 }
 """All that can be had by name: no path of a request reaches the file system."""
 
+SLOWEST_PROBE = 5.0
+"""Seconds that a write may take before the service is not ready."""
+
 router = APIRouter(route_class=QuickRoute)
 
 
+@router.get("/livez", tags=["status"], response_model=wire.Alive)
+async def livez(parts: App) -> Response:
+    """Whether the process works; where it does not, start it again."""
+    if not parts.engine.alive:
+        raise Refusal("storage", "the engine has ended; start the service again.")
+    return JSONResponse({"status": "ok"})
+
+
+@router.get("/readyz", tags=["status"], response_model=wire.Alive)
 @router.get("/healthz", tags=["status"], response_model=wire.Alive)
 async def healthz(parts: App) -> Response:
-    """Whether the service is there, and its log can be written."""
-    if not parts.engine.healthy:
-        raise Refusal("storage", "the log cannot be written; the log of the service tells.")
+    """Whether the log can be written: it is, where the last commit is older than a second."""
+    engine = parts.engine
+    try:
+        async with asyncio.timeout(SLOWEST_PROBE):
+            await engine.do(engine.probe)
+    except TimeoutError:
+        raise Refusal("storage", f"the log was last written {engine.age:.0f} s ago, and does not answer.") from None
+    except Refusal as refusal:
+        if refusal.code != "overloaded" or not engine.healthy:  # many who wait are no fault of the log
+            raise
     return JSONResponse({"status": "ok"})
 
 
@@ -49,6 +69,7 @@ async def log_in(body: wire.Login, parts: App, request: Request) -> JSONResponse
     """Log in with a token; the cookie lasts for twelve hours."""
     found = await run_in_threadpool(parts.door.log_in, body.token)
     if found is None:
+        parts.door.refuse(request.client.host if request.client is not None else "")
         raise Refusal("unauthorised", "this token is not known; `osamd token` makes one.")
     person, secret = found
     answer = JSONResponse({"name": person.name, "roles": sorted(person.roles)})
@@ -56,6 +77,7 @@ async def log_in(body: wire.Login, parts: App, request: Request) -> JSONResponse
         auth.COOKIE,
         secret,
         max_age=int(auth.SESSION_SECONDS),
+        path=request.scope.get("root_path") or "/",
         httponly=True,
         samesite="strict",
         secure=parts.secure_cookie or request.scope["scheme"] == "https",
@@ -70,19 +92,19 @@ async def log_out(parts: App, request: Request) -> JSONResponse:
     if secret is not None and await run_in_threadpool(parts.door.by_cookie, secret) is not None:
         await run_in_threadpool(parts.door.log_out, secret)
     answer = JSONResponse({"status": "ok"})
-    answer.delete_cookie(auth.COOKIE, httponly=True, samesite="strict")
+    answer.delete_cookie(auth.COOKIE, path=request.scope.get("root_path") or "/", httponly=True, samesite="strict")
     return answer
 
 
 @router.get("/", include_in_schema=False)
-async def home() -> RedirectResponse:
-    return RedirectResponse("/dashboard")
+async def home(request: Request) -> RedirectResponse:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/dashboard")
 
 
 @router.get("/{page}", include_in_schema=False)
-async def page(page: str) -> Response:
+async def page(page: str, request: Request) -> Response:
     if page == "favicon.ico":
-        return RedirectResponse("/assets/favicon.svg")
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/assets/favicon.svg")
     if page not in ("label", "dashboard", "login"):
         raise _nothing()
     return FileResponse(PAGES / f"{page}.html", media_type="text/html")

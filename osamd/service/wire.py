@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, PlainValidator, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PlainValidator, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from osamd.service.schema import Class, Column, Named, Strict
+from osamd.service.display import ForPeople
+from osamd.service.schema import Class, Column, In, Named
 
 MOST = 2**53 - 1
 """The largest whole number that every reader of JSON keeps exactly."""
 
-ClientId = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,128}$")]
+CLIENT_ID = re.compile(r"[\x21-\x7e]{1,128}")
 """Printable ASCII without blanks."""
+ClientId = Annotated[str, StringConstraints(pattern=f"^{CLIENT_ID.pattern}$")]
 Holder = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,64}$")]
 Round = Annotated[int, Field(ge=0, le=MOST, strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Value = Number | bool | Annotated[str, Field(max_length=1000)] | None
+LONGEST_TEXT = 20_000
+"""Letters of a value: free text is shown to people, though no model learns from it."""
+Value = Number | bool | Annotated[str, Field(max_length=LONGEST_TEXT)] | None
 Order = Literal["oldest", "valuable"]
 
 
@@ -34,8 +39,8 @@ def _features(given: Any) -> Any:
         raise PydanticCustomError("features", "a value is a number, true, false, a text or null")
     if type(given) is dict and any(len(name) > 200 for name in given):
         raise PydanticCustomError("features", "the name of a column has at most 200 letters")
-    if str in kinds and any(type(value) is str and len(value) > 1000 for value in values):
-        raise PydanticCustomError("features", "a text has at most 1000 letters")
+    if str in kinds and any(type(value) is str and len(value) > LONGEST_TEXT for value in values):
+        raise PydanticCustomError("features", f"a text has at most {LONGEST_TEXT} letters")
     if int in kinds:
         try:
             values = [float(value) if type(value) is int else value for value in values]
@@ -61,26 +66,12 @@ Label = Annotated[
 ]
 
 
-class In(Strict):
-    """What is sent. Of many fields that are not known, one is told."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known(cls, given: Any) -> Any:
-        if isinstance(given, dict) and len(given) > len(cls.model_fields):
-            unknown = next(name for name in given if name not in cls.model_fields)
-            listed = ", ".join(cls.model_fields)
-            raise PydanticCustomError(
-                "unknown", "{name} is not known here; give {listed}", {"name": repr(unknown[:60]), "listed": listed}
-            )
-        return given
-
-
 class Sample(In):
     """One sample to decide on."""
 
     features: Features
     id: ClientId | None = Field(None, description="Your own name for it: sending it again is answered as before.")
+    display: ForPeople | None = Field(None, description="What people see who label it; never learned from.")
 
 
 class Samples(In):
@@ -114,9 +105,17 @@ class Claim(In):
 
 
 class Skip(In):
-    """Who skips a query."""
+    """Who skips a query, cannot tell, or finds that no class fits."""
 
     holder: Holder
+
+
+class Correct(In):
+    """Another label for a query that was answered."""
+
+    round: Round
+    label: Label
+    holder: Holder | None = None
 
 
 class Expire(In):
@@ -175,7 +174,7 @@ class Outcome(Out):
 
     round: int
     label: Class
-    status: Literal["learned", "repeated"]
+    status: Literal["learned", "repeated", "second", "corrected"]
 
 
 class Outcomes(Out):
@@ -185,11 +184,12 @@ class Outcomes(Out):
 
 
 class Shown(Out):
-    """One feature, as people see it."""
+    """One value, as people see it; `used`: whether the model sees it, too."""
 
     name: str
-    value: float | bool | str
+    value: float | bool | str | None
     unit: str = ""
+    used: bool = True
 
 
 class Pixels(Out):
@@ -201,8 +201,18 @@ class Pixels(Out):
     pixels: list[float]
 
 
+class Seen(Out):
+    """What was sent for people to see; `image` and `audio` are where they can be had."""
+
+    text: str | None
+    fields: list[Shown] | None
+    image: str | None
+    audio: str | None
+    link: str | None
+
+
 class Query(Out):
-    """A sample whose label is asked for."""
+    """A sample whose label is asked for; `second`: somebody has answered it, and a second opinion is wanted."""
 
     round: int
     id: str | None
@@ -212,6 +222,8 @@ class Query(Out):
     margin: float
     features: list[Shown] | None
     image: Pixels | None
+    display: Seen | None
+    second: bool
     skips: int
     held: bool
     lease_until: float | None
@@ -228,7 +240,7 @@ class Ended(Out):
     """What became of a query."""
 
     round: int
-    status: Literal["skipped", "expired", "repeated"]
+    status: Literal["skipped", "unsure", "none", "expired", "repeated"]
 
 
 class Expired(Out):
@@ -287,6 +299,38 @@ class Health(Out):
     collapsed: bool
 
 
+class Wild(Out):
+    """Samples that were refused since the start for a value far beyond all before, and why the last one was."""
+
+    count: int
+    last: str
+
+
+class Agreement(Out):
+    """How far two people agree on the same samples; Cohen's `kappa` is 0 for chance and 1 for full agreement."""
+
+    number: int
+    agreed: int
+    share: float | None
+    kappa: float | None
+
+
+class Own(Out):
+    """An answer of one's own."""
+
+    seq: int
+    round: int
+    at: float
+    kind: Literal["label", "none", "unsure", "second", "correct"]
+    label: Class | None
+
+
+class Answers(Out):
+    """One's own answers, the last one first."""
+
+    answers: list[Own]
+
+
 class Status(Out):
     """How it stands."""
 
@@ -304,6 +348,8 @@ class Status(Out):
     accuracy: Accuracy
     recent: Accuracy
     health: Health
+    second_opinions: Agreement
+    wild: Wild
     version: str
 
 
@@ -346,6 +392,9 @@ class Described(Out):
     """What samples and classes are."""
 
     title: str
+    guidelines: str
+    show_guess: bool
+    ignored: list[str]
     features: int
     columns: list[Column] | None
     image: ImageSize | None

@@ -13,7 +13,8 @@ import sqlalchemy as sql
 import osamd
 from osamd.bench.service_kills import content_of
 from osamd.service import engine as engines
-from osamd.service.engine import Engine, Refusal
+from osamd.service.desk import Refusal
+from osamd.service.engine import Engine
 from osamd.service.fold import Fold
 from osamd.service.log import Event, Log
 from osamd.service.schema import Schema, of_learner
@@ -80,7 +81,7 @@ class Service:
     def __init__(self, state: State, url: str | Path, clock: Clock | None = None) -> None:
         self.state, self.clock = state, clock or Clock()
         self.log = Log(url)
-        self.engine = Engine(state, self.log, self.clock)
+        self.engine = Engine(state, self.log, self.clock, self.clock)
         self._going = False
 
     def __enter__(self) -> Self:

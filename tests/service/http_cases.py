@@ -54,7 +54,7 @@ class Web:
         self, state: State, *, url: str | None = None, clock: Callable[[], float] = time.time, **options: Any
     ) -> None:
         self.log = Log(url or state.log_file)
-        self.engine = Engine(state, self.log, clock)
+        self.engine = Engine(state, self.log, clock, clock)
         self.app = make_app(self.engine, self.log, **options)
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
@@ -135,7 +135,7 @@ async def ask(
         given.append((b"host", b"localhost"))
     scope = {
         "type": "http",
-        "asgi": {"version": "3.0"},
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
         "method": method,
         "scheme": "http",

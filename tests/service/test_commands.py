@@ -432,7 +432,13 @@ def test_serve_refuses_what_it_cannot_do(tmp_path, capsys):
         said = refused(capsys, *anywhere, "--database", url)
         assert "give postgresql://USER:PASSWORD@HOST/NAME" in said
         assert "secret" not in said
-    said = refused(capsys, *anywhere, "--database", "postgresql://me:secret@127.0.0.1:1/shop")
+    nowhere = ("--database", "postgresql://me:secret@127.0.0.1:1/shop")
+    said = refused(capsys, *anywhere, *nowhere)
+    assert "the log of shop is in shop/log.sqlite" in said
+    assert "secret" not in said
+    assert main(["init", "other", "--model", "learner.osamd"]) == 0
+    capsys.readouterr()
+    said = refused(capsys, "serve", "--dir", "other", "--port", "0", *nowhere)
     assert "is it there?" in said
     assert "secret" not in said
 
@@ -496,7 +502,7 @@ def test_the_database_may_be_named_by_the_environment(tmp_path, monkeypatch, cap
 
 def test_a_database_that_fails_under_a_command_is_told_in_a_sentence(tmp_path, monkeypatch, capsys):
     from osamd.service import auth
-    from osamd.service.log import StorageError
+    from osamd.service.database import StorageError
 
     assert main(["init", "shop", "--model", saved(linear())]) == 0
     capsys.readouterr()

@@ -14,8 +14,10 @@ from engine_cases import WIDTH, Service, bits, break_commits, linear_state, row
 from osamd.errors import InputError
 from osamd.service import engine as engines
 from osamd.service import log as logs
-from osamd.service.engine import Refusal
-from osamd.service.log import Log, StorageError
+from osamd.service import writer
+from osamd.service.database import StorageError
+from osamd.service.desk import Refusal
+from osamd.service.log import Log
 
 DAY = 86_400.0
 
@@ -443,7 +445,7 @@ def test_a_full_disk_is_survived(tmp_path):
 
 def test_the_engine_recovers_before_anybody_asks_again(service, monkeypatch):
     """A balancer sends nothing to a service that is not healthy, so that must not wait for a request."""
-    monkeypatch.setattr(engines, "RETRY", 0.01)
+    monkeypatch.setattr(writer, "RETRY", 0.01)
     healthy = threading.Event()
     rebuild = service.engine._rebuild
 
@@ -502,6 +504,12 @@ def test_what_a_failed_commit_played_is_not_told_of_as_status(service, monkeypat
 
         def __init__(self, lock):
             self._lock = lock
+
+        def acquire(self, timeout):
+            return self._lock.acquire(timeout=timeout)
+
+        def release(self):
+            self._lock.release()
 
         def __enter__(self):
             return self._lock.__enter__()
@@ -589,7 +597,7 @@ def test_a_log_that_computes_otherwise_is_one_sentence(service):
 
 
 def test_too_many_requests_that_wait_are_refused(service, monkeypatch):
-    monkeypatch.setattr(engines, "MOST_WAITING", 0)
+    monkeypatch.setattr(writer, "MOST_WAITING", 0)
     assert service.tried("observe", [(None, row(1))]) == "overloaded"
     monkeypatch.undo()
     assert len(service.send(1)) == 1

@@ -14,9 +14,8 @@ import pytest
 from engine_cases import Clock, row
 from http_cases import JSON, Reply, Served, Web, ask, small_state, until
 
-from osamd.service import auth, guard, sse
-from osamd.service import engine as engines
-from osamd.service.log import StorageError
+from osamd.service import access, auth, bodies, sse, writer
+from osamd.service.database import StorageError
 
 jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="it comes with schemathesis: pip install 'osamd[test]'")
 
@@ -177,7 +176,7 @@ WRONG_SAMPLES = [
     ({"features": [1, 2, 3], "id": "a\n"}, "body.id"),
     ({"features": [1, 2, 3], "id": 5}, "body.id"),
     ({"features": [1, 2, 3], "weight": 5}, "body.weight"),
-    ({"features": [1, 2, 3], "id": None, "weight": 5}, "body"),
+    ({"features": [1, 2, 3], "id": None, "display": None, "weight": 5}, "body"),
     ({"samples": []}, "body.samples"),
     ({"samples": {}}, "body.samples"),
     ({"samples": [[1, 2, 3]]}, "body.samples.0"),
@@ -483,7 +482,8 @@ def test_json_goes_by_any_of_its_spellings(web, kind):
 
 
 def test_a_body_that_is_too_large_is_refused_by_its_header_and_by_its_bytes(web, monkeypatch):
-    monkeypatch.setattr(guard, "LARGEST_BODY", 2**20)
+    monkeypatch.setattr(bodies, "LARGEST_BODY", 2**20)
+    monkeypatch.setattr(access, "LARGEST_BODY", 2**20)
     before = web.facts()
     for length in (str(2**22 + 1), "9" * 30, "-1", "x", "1e3"):
         answer = web.send("POST", "/v1/samples", [*JSON, ("content-length", length)], b"{}")
@@ -541,7 +541,7 @@ def test_a_body_that_breaks_off_does_nothing_even_where_it_is_whole_json(web):
 
 
 def test_a_body_that_does_not_come_is_given_up(web, monkeypatch):
-    monkeypatch.setattr(guard, "SLOWEST_BODY", 0.05)
+    monkeypatch.setattr(bodies, "SLOWEST_BODY", 0.05)
 
     async def never():
         sent = []
@@ -587,8 +587,9 @@ def test_a_large_body_of_many_faults_is_refused_as_soon_as_the_first_is_found(we
     web.app.middleware_stack = None
     for body in bodies:
         assert web.send("POST", "/v1/samples", JSON, body).code == "invalid"
-    for path in ("/v1/labels", "/v1/queries/claim", "/v1/queries/expire", "/v1/queries/1/skip", "/login"):
+    for path in ("/v1/labels", "/v1/queries/claim", "/v1/queries/expire", "/v1/queries/1/skip", "/v1/corrections"):
         assert web.send("POST", path, JSON, bodies[4]).code == "invalid"
+    assert web.send("POST", "/login", JSON, bodies[4]).code == "too-large"
     assert len(seen) == len(bodies) + 5
     assert max(seen) <= 5
 
@@ -597,7 +598,7 @@ def test_a_large_body_of_many_faults_is_refused_as_soon_as_the_first_is_found(we
 
 
 def test_what_is_too_much_is_refused_at_once_and_the_rest_is_done(web, monkeypatch):
-    monkeypatch.setattr(engines, "MOST_WAITING", 8)
+    monkeypatch.setattr(writer, "MOST_WAITING", 8)
     entered, go = threading.Event(), threading.Event()
 
     def busy():
@@ -619,23 +620,38 @@ def test_what_is_too_much_is_refused_at_once_and_the_rest_is_done(web, monkeypat
     assert sorted(one.json()["round"] for one in answers if one.status == 200) == list(range(8))
 
 
-def test_one_connection_too_many_is_refused_and_those_that_are_there_are_served(tmp_path):
+def answered(connection) -> bool:
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    told = b""
+    while not told.endswith(b"}"):
+        told += (part := connection.recv(65536))
+        if not part:
+            break
+    assert told.startswith(b"HTTP/1.1 200"), told
+    return True
+
+
+def test_one_connection_too_many_takes_the_place_of_the_one_that_idles_longest(tmp_path):
     state = small_state(tmp_path / "state")
     with Served(state, "from osamd.service import server\nserver.MOST_CONNECTIONS = 4") as served, ExitStack() as idle:
         connections = [idle.enter_context(served.connect()) for _ in range(4)]
+        assert all(map(answered, connections))
+        assert answered(connections[0])  # so that the second is now the one that idles longest
+        assert served.post("/v1/samples", {"features": [1, 2, 3]})["round"] == 0
+        assert connections[1].recv(10) == b""
+        assert all(answered(connections[i]) for i in (0, 2, 3))
 
-        def alive(connection) -> bool:
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            told = b""
-            while not told.endswith(b"}"):
-                told += connection.recv(65536)
-            return told.startswith(b"HTTP/1.1 200")
 
-        assert all(map(alive, connections))
+def test_one_connection_too_many_is_refused_where_all_are_being_answered(tmp_path):
+    state = small_state(tmp_path / "state")
+    with Served(state, "from osamd.service import server\nserver.MOST_CONNECTIONS = 4") as served, ExitStack() as busy:
+        connections = [busy.enter_context(served.connect()) for _ in range(4)]
+        for connection in connections:
+            connection.sendall(b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         answer = served.send("POST", "/v1/samples", JSON, b'{"features": [1, 2, 3]}')
         assert (answer.status, answer.code, answer.header("retry-after")) == (503, "overloaded", "1")
         assert answer.header("x-content-type-options") == "nosniff"
-        assert all(map(alive, connections))
         connections[1].close()
         until(lambda: served.send("GET", "/healthz").status == 200, "there is room again")
         assert served.get("/v1/status")["rounds"] == 0

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from osamd.errors import InputError
 from osamd.service import log as logs
 from osamd.service import tables
-from osamd.service.log import Event, Log, Snapshot, StorageError
+from osamd.service.database import StorageError
+from osamd.service.log import Event, Log, Snapshot
 
 
 def one_sentence(error):
@@ -175,7 +176,7 @@ def test_tokens_are_written_beside_the_writer(log):
 
 def test_a_second_service_on_the_same_log_is_refused(log, log_url):
     second = Log(log_url)
-    with pytest.raises(InputError, match="in use by another service; stop that one first") as error:
+    with pytest.raises(InputError, match=r"in use by another service.*; stop that one first") as error:
         second.open("me")
     one_sentence(error)
     log.close()
@@ -198,7 +199,7 @@ def test_a_log_of_another_format_is_refused(log, log_url):
     with log.writing() as connection:
         connection.execute(sql.update(logs.about).where(logs.about.c.key == "format").values(value="99"))
     log.close()
-    with pytest.raises(InputError, match=r"is of format 99, and this osamd writes format 1") as error:
+    with pytest.raises(InputError, match=r"is of format 99, and this osamd writes format 2") as error:
         Log(log_url).open("me")
     one_sentence(error)
 

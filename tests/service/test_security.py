@@ -18,8 +18,8 @@ from osamd.service.log import Log
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
-    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self';"
+    " connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
 
@@ -73,7 +73,8 @@ def test_every_route_of_v1_needs_a_token(web):
             [("authorization", "Basic YTpi")],
         ):
             for body in (b"{}", b'{"features": [1, 2, 3]}', b"no json"):
-                answer = web.send(method, path, [*JSON, *headers], body if method == "POST" else b"")
+                kind = [("content-type", guard.TYPES.get(path, "application/json"))]
+                answer = web.send(method, path, [*kind, *headers], body if method == "POST" else b"")
                 assert (answer.status, answer.code) == (401, "unauthorised"), (method, path)
                 assert answer.header("www-authenticate") == "Bearer"
     assert web.engine.status()["seq"] == 0

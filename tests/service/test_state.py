@@ -6,10 +6,13 @@ import json
 
 import numpy as np
 import pytest
+import sqlalchemy as sql
 from engine_cases import WIDTH, Service, bits, linear_state, module_state, row, small_module
 
 import osamd
 from osamd.errors import InputError
+from osamd.service import engine as engines
+from osamd.service import log as logs
 from osamd.service.schema import of_learner
 from osamd.service.state import CONFIG, START, create, open_state
 
@@ -176,23 +179,40 @@ def test_a_learner_of_another_folder_is_refused_by_the_log(tmp_path):
         Service(open_state(state.folder), state.log_file).engine.start()
 
 
-def test_a_snapshot_that_is_damaged_is_one_sentence(tmp_path):
-    import sqlalchemy as sql
+def damage(log, rows, **values):
+    with log.writing() as connection:
+        connection.execute(sql.update(logs.snapshots).where(rows).values(**values))
 
-    from osamd.service import log as logs
 
+@pytest.mark.parametrize("values", [{"learner": b"nothing"}, {"counts": "no JSON"}, {"counts": "[]"}])
+def test_a_snapshot_that_is_damaged_falls_back_to_the_one_before(tmp_path, monkeypatch, caplog, values):
+    monkeypatch.setattr(engines, "SNAPSHOT_EVERY", 5)
     state = linear_state(tmp_path / "state")
     with Service(state, state.log_file) as service:
-        service.send(1, 2)
+        for number in range(12):
+            service.send(number)
+        before = bits(service.learner)
+        last = service.log.snapshot().seq
+        damage(service.log, logs.snapshots.c.seq == last, **values)
+        service.kill()
+    with service.again() as after:
+        assert bits(after.learner) == before
+        assert f"the snapshot after event {last} cannot be used" in caplog.text
+        for number in range(5):  # until the next snapshot, which the damaged one must not outlive
+            after.send(number)
+        assert last not in [one.seq for one in after.log.snapshots()]
+
+
+def test_a_service_whose_snapshots_are_all_damaged_begins_with_the_first_event(tmp_path):
+    state = linear_state(tmp_path / "state")
+    with Service(state, state.log_file) as service:
+        service.send(*range(12))
+        before = bits(service.learner)
     log = logs.Log(state.log_file)
-    kept = log.snapshot()
-    assert kept is not None
-    with log.writing() as connection:
-        connection.execute(sql.update(logs.snapshots).values(learner=kept.learner[:-9]))
+    damage(log, sql.true(), learner=b"nothing")
     log.close()
-    with pytest.raises(InputError, match="damaged") as error:
-        Service(state, state.log_file).engine.start()
-    assert "\n" not in str(error.value)
+    with service.again() as after:
+        assert bits(after.learner) == before
 
 
 @pytest.mark.parametrize(

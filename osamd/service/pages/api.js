@@ -1,6 +1,6 @@
 // The service, as the pages speak to it: calls with JSON, and the live events.
 
-import { kept } from "./dom.js";
+import { here, kept } from "./dom.js";
 
 const TIMEOUT = 20_000; // ms; a claim or a label takes milliseconds
 const POLL_SHOWN = 3_000; // ms between looks at the status while no events come
@@ -26,7 +26,7 @@ export async function call(method, path, body = undefined, { keepalive = false }
   let response;
   let answer;
   try {
-    response = await fetch(path, request);
+    response = await fetch(here(path), request);
     answer = await response.json();
   } catch (reason) {
     if (response?.ok === false) answer = null; // an error without JSON, of a proxy perhaps
@@ -36,7 +36,7 @@ export async function call(method, path, body = undefined, { keepalive = false }
   const { code = "", message = `The service answered ${response.status}.` } = answer?.error ?? {};
   if (response.status === 401 && path !== "/login") {
     kept.set("localStorage", "osamd-signed-in", null);
-    location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+    location.assign(`${here("/login")}?next=${encodeURIComponent(location.pathname)}`);
   }
   const passing = response.status >= 500 || [401, 408, 429].includes(response.status);
   throw new Refused(message, { status: response.status, code, passing });
@@ -63,7 +63,7 @@ export function listen(handlers) {
   };
   const open = () => {
     close();
-    const opened = (source = new EventSource("/v1/events"));
+    const opened = (source = new EventSource(here("/v1/events")));
     lookIn(POLL_SHOWN); // should it never open
     for (const [kind, handle] of Object.entries(handlers)) {
       if (kind === "connection") continue;

@@ -69,7 +69,8 @@ function showStatus(status) {
   byId("rounds").title = count(status.rounds);
   const known = Number.isFinite(all.value);
   const half = known && Number.isFinite(all.low) ? (all.high - all.low) / 2 : NaN;
-  const lately = Number.isFinite(recent.value) ? `lately ${percent(clip(recent.value))}` : "";
+  const between = `(${percent(clip(recent.low), 0)} to ${percent(clip(recent.high), 0)})`;
+  const lately = Number.isFinite(recent.value) ? `lately ${percent(clip(recent.value))} ${between}` : "";
   const from = known ? `from ${compact(all.labels)} labels` : `too few labels: ${all.labels}, and ${LABELS_NEEDED} are needed`;
   tile("accuracy", percent(clip(all.value)), from);
   setText(byId("accuracy-half"), Number.isFinite(half) ? `± ${(100 * half).toFixed(1)}` : "");
@@ -83,8 +84,8 @@ function showStatus(status) {
   const alike = status.method === "osamd-preset"; // its mixture decides, and gives the pseudolabel
   quarrel.figure.hidden = alike;
   waiting.figure.classList.toggle("wide", alike); // no gap where five charts are left beside the first
-  showHealth(health);
-  document.title = health.collapsed ? "Alarm · osamd" : "Dashboard · osamd";
+  showHealth(health, status);
+  document.title = `${health.state === "alarm" ? "Alarm" : "Dashboard"} · ${byId("task").textContent || "osamd"}`;
   now = status;
   if (status.rounds !== drawn.rounds || status.told !== drawn.told) refresh();
 }
@@ -94,14 +95,21 @@ function tile(id, text, about) {
   setText(byId(`${id}-about`), about);
 }
 
-function showHealth({ state, why, remedy }) {
-  const before = now?.health.state ?? "fine"; // only the change is spoken
+const WORDS = { fine: "Fine", unknown: "Unknown", alarm: "Alarm" };
+
+function showHealth({ state, why, remedy, pseudolabel_error: wrong }, { rounds, wild, second_opinions: second }) {
+  const before = now?.health.state === "alarm"; // only the change is spoken
   const alarm = state === "alarm";
-  if (alarm !== (before === "alarm")) setText(byId("spoken"), alarm ? `Alarm. ${why} ${remedy}` : "The alarm is over.");
+  if (alarm !== before) setText(byId("spoken"), alarm ? `Alarm. ${why}` : "The alarm is over.");
   byId("health-tile").classList.toggle("alarm", alarm);
   byId("health-tile").classList.toggle("unknown", state === "unknown");
-  setText(byId("health"), { alarm: "Alarm", unknown: "Unknown", fine: "Fine" }[state]);
-  setText(byId("health-about"), `${why} ${remedy}`);
+  setText(byId("health"), rounds === 0 ? UNKNOWN : WORDS[state]);
+  const lately = `Lately about ${percent(wrong)} of the pseudolabels were wrong.`;
+  const calm = state === "unknown" ? "Too few labels of late to say that it is fine." : Number.isFinite(wrong) ? lately : "";
+  const parts = [why || (rounds === 0 ? "No rounds yet." : calm), remedy];
+  if (wild.count) parts.push(`${count(wild.count)} wild samples were refused: ${wild.last}`);
+  if (second.number) parts.push(`Two people agree on ${percent(second.share, 0)} of ${count(second.number)} samples.`);
+  setText(byId("health-about"), parts.filter(Boolean).join(" "));
 }
 
 // ---- charts
@@ -126,7 +134,8 @@ function refresh() {
 function upToNow(points) {
   const { rounds, asked, told, expired, pending, accuracy: all, recent, health } = now;
   if (rounds <= (points.at(-1)?.round ?? 0)) return points;
-  const estimate = { accuracy: all.value, low: all.low, high: all.high, recent: recent.value };
+  const lately = { recent: recent.value, recent_low: recent.low, recent_high: recent.high };
+  const estimate = { accuracy: all.value, low: all.low, high: all.high, ...lately };
   const { margin: mean, disagreement } = health;
   const counts = { asked, told, expired, pending };
   return [...points, { round: rounds, at: Date.now() / 1000, ...estimate, ...counts, margin: mean, disagreement }];
@@ -139,12 +148,13 @@ function draw({ points, classes }) {
   const [value, recent, low, high] = ["accuracy", "recent", "low", "high"].map((name) => column(name).map(clip));
   const band = low.map((bound, i) => (Number.isFinite(value[i]) ? bound : NaN)); // [0, 1] before any label
   const roof = high.map((bound, i) => (Number.isFinite(value[i]) ? bound : NaN));
+  const near = (name) => column(name).map((bound, i) => (Number.isFinite(recent[i]) ? clip(bound) : NaN));
   const steady = [...value, ...recent, quantile(band, 0.15), quantile(roof, 0.85)]; // the first bands are as wide as all
   accuracy.show({
     ...x,
     series: [
       { name: "all rounds", values: value, low: band, high: roof, slot: 0 },
-      { name: "recent rounds", values: recent, slot: 1 },
+      { name: "recent rounds", values: recent, low: near("recent_low"), high: near("recent_high"), slot: 1 },
     ],
     range: span(steady, [0, 1]),
     empty: points.length ? "No labels yet" : undefined,

@@ -13,6 +13,7 @@ const RENEW = 20_000; // ms; three times within a lease
 const RETRY = 5_000; // ms after a claim that did not come through
 const QUIET = 2_000; // ms without a claim after one that brought nothing
 const COPY = 100; // ms in which another tab says that it has the same name
+const ENDED = { skip: " skipped", unsure: ": you cannot tell, and others are asked", none: ": no class fits" };
 const BACK_OFF = [1, 2, 4, 8, 15, 30]; // s before an answer is sent again
 
 export class Desk {
@@ -86,22 +87,27 @@ export class Desk {
   }
 
   /** Puts the sample that is shown behind all others. */
-  async skip() {
+  skip() {
+    return this.end("skip");
+  }
+
+  /** Lets go of the sample that is shown without a class: "skip", "unsure" or "none". */
+  async end(how) {
     const query = this.queue.shift();
     if (!query) return;
     const { round } = query;
     this.#skipping.add(round);
-    this.say(`Round ${count(round)} skipped.`);
+    this.say(`Round ${count(round)}${ENDED[how]}.`);
     this.#save();
     this.changed();
     try {
-      await call("POST", `/v1/queries/${round}/skip`, { holder: this.holder });
+      await call("POST", `/v1/queries/${round}/${how}`, { holder: this.holder });
     } catch (refused) {
-      if (refused.passing) this.say(`${refused.message} Round ${count(round)} could not be skipped.`);
+      this.say(`${refused.message} Round ${count(round)} is as it was.`);
     }
     this.#skipping.delete(round);
     await this.refill();
-    if (this.queue[0]?.round === round) this.say("Skipped, but nothing else waits: here it is again.");
+    if (how === "skip" && this.queue[0]?.round === round) this.say("Skipped, but nothing else waits: here it is again.");
   }
 
   /** From now on the staged answer is on its way. */

@@ -34,19 +34,24 @@ export function short(text, most) {
 /** A name within a sentence: not too long, and kept from turning the sentence's direction. */
 export const within = (name) => `\u2068${short(name, 40)}\u2069`;
 
-/** A value kept by the browser; storage may be switched off. */
+/** An address of this stream: pages stand at its root, which may be below that of the service. */
+export const here = (path) => new URL(`.${path}`, location.href).pathname;
+
+const stream = here("/");
+
+/** A value kept by the browser for this stream; storage may be switched off. */
 export const kept = {
   get(storage, key) {
     try {
-      return window[storage].getItem(key);
+      return window[storage].getItem(key + stream);
     } catch {
       return null;
     }
   },
   set(storage, key, value) {
     try {
-      if (value === null) window[storage].removeItem(key);
-      else window[storage].setItem(key, value);
+      if (value === null) window[storage].removeItem(key + stream);
+      else window[storage].setItem(key + stream, value);
     } catch {
       // it is then forgotten with the page
     }

@@ -1,7 +1,7 @@
 // What the pages have in common: the title of the task, signing out, and whether the numbers are live.
 
 import { call } from "./api.js";
-import { byId, kept, setText } from "./dom.js";
+import { byId, here, kept, setText } from "./dom.js";
 
 const STATES = {
   live: ["live", "Live"],
@@ -39,5 +39,5 @@ if (kept.get("localStorage", "osamd-signed-in")) signOut.hidden = false;
 signOut.addEventListener("click", async () => {
   await call("POST", "/logout", {}).catch(() => {});
   kept.set("localStorage", "osamd-signed-in", null);
-  location.assign("/login");
+  location.assign(here("/login"));
 });

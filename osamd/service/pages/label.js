@@ -2,13 +2,11 @@
 
 import { listen } from "./api.js";
 import { Desk, UNDO } from "./desk.js";
-import { byId, compact, count, el, kept, moment, percent, setText, UNKNOWN } from "./dom.js";
+import { byId, compact, count, kept, moment, percent, setText, UNKNOWN } from "./dom.js";
 import { schemaOf, showConnection } from "./frame.js";
+import { Choices } from "./choices.js";
+import { isOpen, prepareGuidelines, showHistory } from "./dialogs.js";
 import { doubt, ranked, showDoubt, showSample } from "./sample.js";
-
-const RESERVED = "us"; // undo and skip
-const LETTERS = [..."abcdefghijklmnopqrstuvwxyz"].filter((letter) => !RESERVED.includes(letter));
-const KEYS = [..."123456789", ...LETTERS]; // of the first class, the second, ...
 
 const STATES = {
   loading: ["Loading", ""],
@@ -21,12 +19,14 @@ const panel = { guess: byId("guess"), margin: byId("margin"), words: byId("words
 const order = byId("order");
 const undo = byId("undo");
 const skip = byId("skip");
+const others = [skip, byId("unsure"), byId("none")]; // answers by no class
+const reveal = byId("reveal");
 const mobile = matchMedia("(max-width: 760px)");
 
 let classes = [];
 let units = new Map();
-let choices = [];
-let keys = []; // of each class
+let choices = null;
+let guessing = false; // whether the guess is shown
 let status = null;
 let shown = null; // the query that stands on the page
 
@@ -54,16 +54,9 @@ function changed() {
 function show(query, state) {
   shown = query;
   page.dataset.state = state;
-  const cannot = query ? "false" : "true";
-  for (const button of [...choices, skip]) button.setAttribute("aria-disabled", cannot);
-  showDoubt(panel, query, classes);
-  choices.forEach((button, i) => {
-    const guessed = query !== null && classes[i].name === query.guess;
-    button.classList.toggle("guessed", guessed);
-    button.querySelector(".mark").hidden = !guessed;
-  });
-  const guessed = byId("choices").querySelector(".guessed");
-  if (guessed) byId("choices").scrollTop = guessed.offsetTop - byId("choices").clientHeight / 2 + guessed.offsetHeight / 2;
+  choices.enable(query !== null);
+  for (const button of others) button.setAttribute("aria-disabled", query ? "false" : "true");
+  showGuess();
   if (!query) {
     const [heading, spoken] = STATES[state];
     setText(byId("heading"), heading);
@@ -72,6 +65,7 @@ function show(query, state) {
     return;
   }
   const parts = [query.id ? `“${query.id}”` : "", `asked ${moment(query.asked_at)}`];
+  if (query.second) parts.push("a second opinion, please");
   if (query.skips) parts.push(query.skips === 1 ? "skipped once" : `skipped ${query.skips} times`);
   setText(byId("heading"), `Round ${count(query.round)}`);
   setText(byId("about"), parts.filter(Boolean).join(" · "));
@@ -80,7 +74,23 @@ function show(query, state) {
   if (mobile.matches) window.scrollTo(0, 0);
   const [first] = ranked(query, classes);
   const chance = first ? `, ${percent(first.share, 0)}` : "";
-  setText(byId("spoken"), `Round ${query.round}. Guess: ${panel.guess.textContent}${chance}. ${doubt(query, classes)}.`);
+  const guess = guessing ? ` Guess: ${panel.guess.textContent}${chance}. ${doubt(query, classes)}.` : "";
+  setText(byId("spoken"), `Round ${query.round}.${guess}`);
+}
+
+/** What the model thinks, only where one wants to know: it anchors people. */
+function showGuess() {
+  showDoubt(panel, guessing ? shown : null, classes);
+  choices.mark(guessing && shown ? shown.guess : null);
+  byId("opinion").hidden = !guessing;
+  reveal.setAttribute("aria-expanded", String(guessing));
+  setText(byId("reveal-text"), guessing ? "Hide" : "Show");
+}
+
+function toggleGuess() {
+  guessing = !guessing;
+  kept.set("localStorage", "osamd-guess", guessing ? "shown" : "hidden");
+  showGuess();
 }
 
 function showStatus(latest) {
@@ -94,53 +104,25 @@ function showStatus(latest) {
 
 function showTitle() {
   const waiting = status?.pending ?? 0;
-  document.title = waiting ? `(${compact(waiting)}) Label · osamd` : "Label · osamd";
-}
-
-function showChoices() {
-  choices = classes.map(({ title }, i) => {
-    const key = keys[i];
-    const mark = el("span", { class: "mark", hidden: true }, "guess");
-    const button = el(
-      "button",
-      { type: "button", class: "choice", title, "aria-disabled": "true", "aria-keyshortcuts": key ?? null },
-      key ? el("kbd", { "aria-hidden": "true" }, key.toUpperCase()) : null,
-      el("bdi", { class: "name" }, title),
-      mark,
-    );
-    button.addEventListener("click", () => answer(i));
-    return button;
-  });
-  byId("choices").replaceChildren(...choices);
-  const longest = Math.max(...classes.map(({ title }) => title.length));
-  byId("choices").dataset.size = longest <= 4 ? "short" : classes.length > 6 ? "many" : "few";
-  setText(byId("keys"), spans(keys));
-}
-
-/** The keys of the classes: their names where each is one letter or digit of its own, or else 1, 2, ..., 9, A, B, ... */
-function keysOf(titles) {
-  const own = titles.map((title) => title.toLowerCase());
-  const fit = own.every((key) => /^[0-9a-z]$/.test(key) && !RESERVED.includes(key));
-  return fit && new Set(own).size === own.length ? own : KEYS.slice(0, titles.length);
-}
-
-/** "1 to 9, A to F" */
-function spans(list) {
-  const digits = list.filter((key) => key <= "9").sort();
-  const letters = list.filter((key) => key > "9").map((key) => key.toUpperCase()).sort();
-  const groups = [digits, letters].filter((some) => some.length);
-  const span = (some) => (some.length < 3 ? some.join(" and ") : `${some[0]} to ${some.at(-1)}`);
-  return groups.map(span).join(", ");
+  const name = `Label · ${byId("task").textContent || "osamd"}`;
+  document.title = waiting ? `(${compact(waiting)}) ${name}` : name;
 }
 
 function answer(i) {
   if (!shown || i < 0 || i >= classes.length) return;
-  const button = choices[i];
-  button.classList.remove("given");
-  void button.offsetWidth;
-  button.classList.add("given");
+  choices.given(i);
   desk.answer(classes[i].name, classes[i].title);
 }
+
+const KEYS = {
+  u: () => desk.undo(),
+  s: () => shown && desk.skip(),
+  d: () => shown && desk.end("unsure"),
+  n: () => shown && desk.end("none"),
+  g: () => toggleGuess(),
+  h: () => showHistory(classes, desk.holder),
+  "/": () => choices.seek(),
+};
 
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
@@ -148,21 +130,22 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
+  if (isOpen()) return;
   const key = event.key.toLowerCase();
-  if (key === "u") desk.undo();
-  else if (key === "s") skipShown();
-  else if (keys.includes(key)) answer(keys.indexOf(key));
+  const place = choices?.place(key) ?? -1;
+  if (place >= 0) answer(place);
+  else if (Object.hasOwn(KEYS, key) && choices) KEYS[key]();
   else return;
   event.preventDefault();
 });
 
-function skipShown() {
-  if (shown) desk.skip();
-}
-
 undo.addEventListener("click", () => desk.undo());
 undo.style.setProperty("--undo", `${UNDO}ms`);
-skip.addEventListener("click", skipShown);
+skip.addEventListener("click", KEYS.s);
+byId("unsure").addEventListener("click", KEYS.d);
+byId("none").addEventListener("click", KEYS.n);
+reveal.addEventListener("click", toggleGuess);
+byId("look-back").addEventListener("click", KEYS.h);
 order.value = kept.get("localStorage", "osamd-order") === "valuable" ? "valuable" : "oldest";
 order.addEventListener("change", () => {
   kept.set("localStorage", "osamd-order", order.value);
@@ -173,10 +156,12 @@ const schema = await schemaOf().catch((refused) => {
   setText(byId("note"), refused.message);
   throw refused;
 });
-classes = schema.classes.map(({ name, title }) => ({ name, title: title || String(name) }));
+classes = schema.classes.map(({ name, title, about }) => ({ name, about, title: title || String(name) }));
 units = new Map((schema.columns ?? []).map(({ name, unit }) => [name, unit]));
-keys = keysOf(classes.map(({ title }) => title));
-showChoices();
+guessing = (kept.get("localStorage", "osamd-guess") ?? (schema.show_guess ? "shown" : "hidden")) === "shown";
+choices = new Choices(classes, answer);
+prepareGuidelines(schema, classes);
+showGuess();
 setText(byId("left"), UNKNOWN);
 await desk.start();
 listen({
@@ -185,4 +170,5 @@ listen({
   query: () => desk.arrived(),
   label: ({ round }) => desk.gone(round, "was answered by somebody else"),
   expire: ({ round }) => desk.gone(round, "expired"),
+  none: ({ round }) => desk.gone(round, "was answered by somebody else"),
 });

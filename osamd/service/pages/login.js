@@ -1,7 +1,7 @@
 // Signing in with a token; then on to where the person was going.
 
 import { call } from "./api.js";
-import { byId, kept } from "./dom.js";
+import { byId, here, kept } from "./dom.js";
 
 const form = byId("login");
 const token = byId("token");
@@ -11,10 +11,10 @@ const button = byId("sign-in");
 /** The address to go on to: a path of this very service, or the dashboard. */
 function destination() {
   const next = new URLSearchParams(location.search).get("next") ?? "";
-  if (!/^\/(?![/\\])/.test(next)) return "/dashboard";
+  if (!/^\/(?![/\\])/.test(next)) return here("/dashboard");
   const url = new URL(next, location.origin);
-  const here = url.origin === location.origin && !url.pathname.startsWith("//");
-  return here ? url.href : "/dashboard";
+  const inside = url.origin === location.origin && !url.pathname.startsWith("//");
+  return inside ? url.href : here("/dashboard");
 }
 
 function complain(text) {

@@ -1,17 +1,43 @@
 // One sample and the model's doubt about it, as people see them.
 
+import { zoom } from "./dialogs.js";
 import { byId, el, number, percent, setText, within } from "./dom.js";
 
 const BARS = 5; // the likeliest classes that get a bar; the others share a line
 const FEW = 13; // features below which they stand in one column
+const LONG = 60; // letters from which on a value is read as text, below its name
 const MANY = 24; // features from which on a box to find one is shown
 
-/** Shows the features or the image of a query in `root`. */
+/** Shows a query in `root`: what was sent for people first, then the image or the values that the model gets. */
 export function showSample(root, query, units) {
-  const parts = [];
-  if (query.image) parts.push(picture(query.image));
-  if (query.features) parts.push(table(query.features, units));
+  const parts = query.display ? display(query.display, query.round, units) : [];
+  const forPeople = parts.length > 0;
+  if (query.image && !query.display?.image) parts.push(picture(query.image));
+  if (query.features) parts.push(forPeople ? folded(query.features, units) : table(query.features, units));
   root.replaceChildren(...parts);
+  root.classList.toggle("display", forPeople);
+}
+
+function display({ text, fields, image, audio, link }, round, units) {
+  const parts = [];
+  if (image) parts.push(photo(image, `The image of round ${round}`));
+  if (text) parts.push(el("div", { class: "text", tabindex: 0 }, el("bdi", {}, text)));
+  if (audio) parts.push(el("audio", { controls: true, src: audio, preload: "metadata" }));
+  if (link) parts.push(el("p", { class: "link" }, el("a", { href: link, target: "_blank", rel: "noopener noreferrer" }, link)));
+  if (fields) parts.push(table(fields, units));
+  return parts;
+}
+
+function photo(source, words) {
+  const image = el("img", { src: source, alt: words });
+  const button = el("button", { type: "button", class: "photo", title: "Show it at full size" }, image);
+  button.addEventListener("click", () => zoom(source, words));
+  return button;
+}
+
+/** Values that matter less than what was sent for people, behind one line. */
+function folded(features, units) {
+  return el("details", { class: "values" }, el("summary", {}, `${features.length} values`), table(features, units));
 }
 
 function picture({ height, width, channels, pixels }) {
@@ -32,15 +58,17 @@ function picture({ height, width, channels, pixels }) {
 
 // The roles are those the elements have by themselves; the layout in columns would make some browsers forget them.
 function table(features, units) {
-  const rows = features.map(({ name, value, unit }) => {
+  const rows = features.map(({ name, value, unit, used }) => {
     const shown = valueText(value);
     const exact = typeof value === "number" ? String(value) : null;
     const cell = el("td", { role: "cell", title: exact, class: exact && "number" }, el("bdi", {}, shown));
     const of = unit || units.get(name);
     if (of && value !== null) cell.append(" ", el("span", { class: "unit" }, of));
     if (value === null) cell.classList.add("missing");
+    if (typeof value === "string" && value.length > LONG) cell.classList.add("long-text");
+    if (used === false) cell.title = "The model does not see this.";
     if (value === 0 || value === false) cell.classList.add("zero");
-    return el("tr", { role: "row" }, el("th", { role: "rowheader", scope: "row", title: name }, el("bdi", {}, name)), cell);
+    return el("tr", { role: "row", class: cell.classList.contains("long-text") ? "wide-row" : null }, el("th", { role: "rowheader", scope: "row", title: name }, el("bdi", {}, name)), cell);
   });
   const head = el(
     "thead",

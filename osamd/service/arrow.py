@@ -1,0 +1,114 @@
+"""Samples and decisions as Arrow: batches without the cost of text.
+
+A body is one Arrow IPC stream. Its columns are those of the schema by their names, or one column `features` of lists of
+numbers; `id` may name the samples. The answer is a stream, too, a row for each sample.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from osamd.errors import InputError
+from osamd.numerics import Array
+from osamd.service.access import Parts
+from osamd.service.desk import Refusal
+from osamd.service.display import Display
+from osamd.service.engine import Sample
+from osamd.service.log import Event
+from osamd.service.schema import LARGEST, Schema
+from osamd.service.wire import CLIENT_ID
+
+MEDIA_TYPE = "application/vnd.apache.arrow.stream"
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise InputError("Arrow needs pyarrow: pip install 'osamd[tables]'.") from error
+    return pyarrow
+
+
+def samples(body: bytes, schema: Schema) -> list[Sample]:
+    """The samples of a body; an InputError says what is wrong with it."""
+    pa = _arrow()
+    try:
+        table = pa.ipc.open_stream(body).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise InputError(f"the body is no Arrow stream ({str(error)[:200]}).") from error
+    names = _ids(table)
+    columns = [name for name in table.column_names if name != "id"]
+    if columns == ["features"]:
+        return [Sample(name, row) for name, row in zip(names, _matrix(table["features"], schema), strict=True)]
+    numeric = schema.plain and all(pa.types.is_floating(table[name].type) for name in columns)
+    if numeric and schema.columns is not None and set(columns) == {one.name for one in schema.columns}:
+        held = [table[one.name].to_numpy() for one in schema.columns]
+        rows = _checked(np.ascontiguousarray(np.column_stack(held), dtype=np.float64))
+        return [Sample(name, row) for name, row in zip(names, rows, strict=True)]
+    read = [schema.read(record) for record in table.select(columns).to_pylist()]
+    displays = [None if raw is None else Display(raw, None) for _, raw in read]
+    return [Sample(name, row, shown) for name, (row, _), shown in zip(names, read, displays, strict=True)]
+
+
+def _ids(table: Any) -> Sequence[str | None]:
+    if "id" not in table.column_names:
+        return [None] * table.num_rows
+    names: list[Any] = table["id"].to_pylist()
+    for name in names:
+        if name is not None and not (isinstance(name, str) and CLIENT_ID.fullmatch(name)):
+            raise InputError(f"the id {name!r:.100} must be printable ASCII without blanks, at most 128 letters.")
+    return names
+
+
+def _matrix(column: Any, schema: Schema) -> Array:
+    """One column of lists as rows of numbers."""
+    if schema.columns is not None and not schema.plain:
+        raise InputError("the schema has categories; give its columns by their names, and not `features`.")
+    lists = column.combine_chunks()
+    lists = lists.chunk(0) if hasattr(lists, "chunk") else lists
+    if lists.null_count or not hasattr(lists, "flatten"):
+        raise InputError("`features` must be lists of numbers.")
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+    values = lists.flatten().to_numpy(zero_copy_only=False)
+    if values.dtype.kind not in "fiu" or not (lengths == schema.features).all():
+        raise InputError(f"every list of `features` must have {schema.features} numbers.")
+    # A copy, since what lies in a body is read-only, for which the learner has no compiled round.
+    return _checked(np.array(values, dtype=np.float64).reshape(len(lists), schema.features))
+
+
+def _checked(rows: Array) -> Array:
+    if rows.size and not np.abs(rows).max() <= LARGEST:
+        raise InputError(f"the numbers of a sample must be finite, and at most {LARGEST:g} in size.")
+    return rows
+
+
+def decisions(parts: Parts, outcomes: Sequence[Event | Refusal]) -> bytes:
+    """The answer: a row for each sample, with the code of the refusal where there was one."""
+    pa = _arrow()
+    done = [None if isinstance(one, Refusal) else one for one in outcomes]
+    names = [str(name) for name in parts.classes]
+    places = [None if one is None else one.decision for one in done]
+    table = pa.table(
+        {
+            "round": pa.array([None if one is None else one.round for one in done], pa.int64()),
+            "label": pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), pa.array(names)),
+            "probability": pa.array([None if one is None else _share(parts, one) for one in done], pa.float64()),
+            "margin": pa.array([None if one is None else one.margin for one in done], pa.float64()),
+            "query": pa.array([None if one is None else bool(one.query) for one in done], pa.bool_()),
+            "error": pa.array([one.code if isinstance(one, Refusal) else None for one in outcomes], pa.string()),
+        }
+    )
+    held = io.BytesIO()
+    with pa.ipc.new_stream(held, table.schema) as stream:
+        stream.write_table(table)
+    return held.getvalue()
+
+
+def _share(parts: Parts, event: Event) -> float:
+    """The probability of the class that was decided for."""
+    return parts.engine.probabilities(event)[parts.classes[event.decision or 0]]

@@ -1,0 +1,181 @@
+"""The database under a service, SQLite or PostgreSQL: connections, the lock of the one writer, transactions."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sql
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from osamd.errors import InputError
+from osamd.service import postgres
+
+
+class StorageError(Exception):
+    """The database cannot be reached or written."""
+
+
+class Database:
+    """One database, and the lock that lets one service write into it."""
+
+    def __init__(self, url: str | Path) -> None:
+        self._url = _parsed(url)
+        self._sqlite = self._url.get_backend_name() == "sqlite"
+        self._lock: Any = None
+        self._writer: sql.Connection | None = None
+        try:
+            self._engine = sql.create_engine(self._url, pool_pre_ping=not self._sqlite)
+        except (NoSuchModuleError, ImportError) as error:
+            raise InputError(
+                f"`--database {self._url.render_as_string()}`: there is no driver for it ({error});"
+                " pip install 'osamd[service]' brings those of SQLite and PostgreSQL (postgresql+psycopg://...)."
+            ) from error
+        if self._sqlite:
+            sql.event.listen(self._engine, "do_connect", _private_sqlite)
+            sql.event.listen(self._engine, "connect", _prepare_sqlite)
+            sql.event.listen(self._engine, "begin", _begin_sqlite)
+        elif self._url.get_driver_name() == "psycopg":
+            postgres.bound(self._engine)
+        self._writers = self._engine.execution_options(writes=True)
+
+    @property
+    def name(self) -> str:
+        """The database, without its password."""
+        return self._url.render_as_string(hide_password=True)
+
+    @property
+    def place(self) -> str:
+        """Where the database is, for `service.json`: the address without user and password."""
+        plain = self._url._replace(drivername=self._url.get_backend_name(), username=None, password=None)
+        return plain.render_as_string()
+
+    def close(self) -> None:
+        """Let go of the database and of the lock."""
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
+        self._engine.dispose()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[sql.Connection]:
+        """The writer's connection; committed at the end, or rolled back. A StorageError where that failed."""
+        try:
+            if self._writer is None or self._writer.closed or self._writer.invalidated:
+                self._hold_again()
+            assert self._writer is not None
+            with self._writer.begin():
+                yield self._writer
+        except SQLAlchemyError as error:
+            if self._writer is not None:
+                self._writer.invalidate()
+                self._writer.close()
+                self._writer = None
+            raise StorageError(brief(error)) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[sql.Connection]:
+        """A connection that sees what was committed."""
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise StorageError(brief(error)) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[sql.Connection]:
+        """A transaction beside the writer's, for tokens and logins; events are the writer's alone."""
+        try:
+            with self._writers.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise StorageError(brief(error)) from error
+
+    def _hold_again(self) -> None:
+        """The same after a connection was lost; another service may have come meanwhile."""
+        try:
+            self._hold()
+        except InputError as error:
+            raise StorageError(str(error)) from error
+
+    def _hold(self) -> None:
+        """Take the lock of the one writer, and a connection to write by."""
+        if self._sqlite and self._lock is None:
+            self._lock = _locked(Path(str(self._url.database)))
+        self._writer = self._writers.connect()
+        if self._sqlite:
+            return
+        held = postgres.hold(self._writer)
+        self._writer.commit()
+        if held is not None:
+            self._writer.close()
+            self._writer = None
+            raise _in_use(self.name, f" ({held})")
+
+
+def brief(error: SQLAlchemyError) -> str:
+    """The first line of what the driver said, which holds no statement and no values."""
+    said = str(getattr(error, "orig", None) or type(error).__name__)
+    return (said.splitlines() or [type(error).__name__])[0]
+
+
+def _parsed(url: str | Path) -> URL:
+    if isinstance(url, Path):
+        return URL.create("sqlite", database=str(url))
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        parsed = None
+    if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        # The URL itself is not shown: it may hold a password.
+        raise InputError("`--database URL`: give postgresql://USER:PASSWORD@HOST/NAME, or leave it out for SQLite.")
+    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise InputError("`--database sqlite://...`: name a file, since what is in memory is gone with the service.")
+    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
+
+
+def _private_sqlite(_: Any, __: Any, arguments: Any, options: Any) -> None:
+    """Make the file before SQLite does, for its owner alone; what SQLite puts beside it has the same mode."""
+    with suppress(OSError):  # which SQLite will say in its own words
+        os.close(os.open(arguments[0], os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _prepare_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions are begun below, not by Python
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA busy_timeout=10000")
+    cursor.close()
+
+
+def _begin_sqlite(connection: sql.Connection) -> None:
+    # Who will write says so at once: a reader that turned into a writer would be refused after another's commit.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _locked(database: Path) -> int:
+    place = database.with_name(database.name + ".lock")
+    try:
+        handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written ({error.strerror}); name another folder.") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise _in_use(str(database)) from None
+    return handle
+
+
+def _in_use(name: str, more: str = "") -> InputError:
+    return InputError(f"{name} is in use by another service{more}; stop that one first.")

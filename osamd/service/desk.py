@@ -1,0 +1,196 @@
+"""The desk: queries that wait for their label, who looks at which, and second opinions.
+
+It lives in memory and is made anew from the log. Leases are kept by a clock that never jumps; the log has the first
+claim of a query by a person, and not its renewals: a lease that was renewed before a kill may lapse early, no more.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import sqlalchemy as sql
+
+from osamd.service import log as logs
+from osamd.service.log import Event
+
+LONGEST_LEASE = 3600.0
+"""Seconds."""
+MOST_CHECKS = 200
+"""Answered samples that wait for a second opinion; the oldest go without one."""
+ENDS = ("label", "expire", "none")
+"""The events that end the waiting of a query."""
+
+
+class Refusal(Exception):
+    """A request that cannot be done, with a stable code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
+class Answer(NamedTuple):
+    """What became of a label: learned now, repeated (the same as before), or kept as a second opinion or correction."""
+
+    round: int
+    label: Any
+    status: str
+
+
+@dataclass
+class Waiting:
+    """A query that waits for its label, or an answered one that waits for a second opinion."""
+
+    event: Event
+    skips: int = 0
+    holder: str | None = None
+    until: float = 0.0
+    """When the lease lapses, by the steady clock."""
+    unsure: set[str] = field(default_factory=set)
+    """People who could not tell."""
+    first: Event | None = None
+    """The first answer, of one that waits for a second opinion."""
+
+    def held(self, now: float) -> bool:
+        return self.holder is not None and self.until > now
+
+    def release(self) -> None:
+        self.skips, self.holder = self.skips + 1, None
+
+    def suits(self, person: str) -> bool:
+        """Whether this person can be asked: they have not said that they cannot tell, nor given the first answer."""
+        return person not in self.unsure and (self.first is None or person_of(self.first.who or "") != person)
+
+
+def person_of(who: str) -> str:
+    """Who signed an event: the name of a token, before the name of the tab; without tokens, the tab."""
+    name, _, _ = who.partition("/")
+    return who if name == "local" else name
+
+
+class Desk:
+    """See the module; `steady` is a clock that never jumps, in seconds."""
+
+    def __init__(self, steady: Callable[[], float], second_opinion: float = 0.0) -> None:
+        self._steady, self._share = steady, second_opinion
+        self.waiting: dict[int, Waiting] = {}
+        self.checks: dict[int, Waiting] = {}
+        self._ids: dict[str, int] = {}
+
+    def restore(self, connection: sql.Connection, pending: Sequence[int], wall: float) -> None:
+        """Take up what the log tells of these queries; `wall` is the time of now, as events have it."""
+        for event in logs.of_rounds(connection, pending, ("sample",)):
+            self.add(event)
+        for event in logs.of_rounds(connection, pending, ("claim", "skip", "unsure")):
+            one = self.waiting[event.round]
+            if event.kind == "claim":
+                left = min((event.until or 0.0) - wall, LONGEST_LEASE)
+                one.holder, one.until = event.who, self._steady() + left
+            else:
+                one.release()
+                one.unsure |= {person_of(event.who or "")} if event.kind == "unsure" else set()
+        if self._share > 0.0:
+            self._restore_checks(connection)
+
+    def _restore_checks(self, connection: sql.Connection) -> None:
+        recent = logs.recent(connection, ("label", "second", "correct"), most=20 * MOST_CHECKS)
+        done = {event.round for event in recent if event.kind != "label"}
+        first = {event.round: event for event in recent if event.kind == "label"}
+        for sample in logs.of_rounds(connection, [n for n in first if n not in done and self._chosen(n)], ("sample",)):
+            self.check(sample, first[sample.round])
+
+    def add(self, event: Event) -> None:
+        """A query that waits from now on."""
+        self.waiting[event.round] = Waiting(event)
+        if event.client_id is not None:
+            self._ids[event.client_id] = event.round
+
+    def remove(self, number: int) -> Waiting:
+        """A query that waits no more."""
+        one = self.waiting.pop(number)
+        self._ids.pop(one.event.client_id or "", None)
+        return one
+
+    def check(self, sample: Event, first: Event) -> None:
+        """Ask somebody else, too, where the sample is one of those that are asked of two people."""
+        if not self._chosen(sample.round):
+            return
+        self.checks[sample.round] = Waiting(sample, first=first)
+        while len(self.checks) > MOST_CHECKS:
+            del self.checks[next(iter(self.checks))]
+
+    def _chosen(self, number: int) -> bool:
+        """The share of samples that two people judge, drawn by a digest of the round, so that the log need not tell."""
+        return zlib.crc32(str(number).encode()) < self._share * 2**32
+
+    def awaits(self, of: int | str) -> bool:
+        """Whether an answer to this round, or to the sample of this client id, is awaited. From any thread."""
+        number = of if isinstance(of, int) else self._ids.get(of, -1)
+        return number in self.waiting or number in self.checks
+
+    def ordered(self, order: str = "oldest") -> list[Waiting]:
+        """The queries that wait, the oldest or the least certain first, those that were skipped behind the others."""
+        return _sorted(list(self.waiting.values()), order)
+
+    def held(self) -> int:
+        """How many queries somebody looks at."""
+        now = self._steady()
+        return sum(one.held(now) for one in list(self.waiting.values()))
+
+    def claim(self, holder: str, order: str, limit: int, lease: float) -> list[tuple[Waiting, bool]]:
+        """Let this person have queries for a while: those held already, then others that nobody holds, then samples
+        for a second opinion. Beside each, whether it is new to them."""
+        now, person = self._steady(), person_of(holder)
+        everything = list(self.waiting.values()) + list(self.checks.values())
+        own = [one for one in everything if one.holder == holder and one.held(now)]
+        free = [one for one in self.ordered(order) if not one.held(now) and one.suits(person)]
+        second = [one for one in _sorted(list(self.checks.values()), order) if not one.held(now) and one.suits(person)]
+        chosen = (own + free + second)[:limit]
+        new = [one.holder != holder or not one.held(now) for one in chosen]
+        for one in chosen:
+            one.holder, one.until = holder, now + lease
+        return list(zip(chosen, new, strict=True))
+
+    def left(self, one: Waiting) -> float | None:
+        """Seconds until the lease lapses; None where nobody holds it."""
+        now = self._steady()
+        return one.until - now if one.held(now) else None
+
+
+def _sorted(waiting: list[Waiting], order: str) -> list[Waiting]:
+    if order == "valuable":
+        return sorted(waiting, key=lambda one: (one.skips, one.event.margin))
+    return sorted(waiting, key=lambda one: (one.skips, one.event.round))
+
+
+def ending(number: int, rows: Iterable[Event], connection: sql.Connection) -> Event:
+    """The event that ended the waiting of a round, among events not committed yet or in the log; a refusal where it
+    was not awaited. An event of the kind "sample": it waits still."""
+    fresh = [one for one in rows if one.round == number]
+    known = fresh + logs.of_rounds(connection, [number], ("sample", *ENDS))
+    ended = [one for one in known if one.kind in ENDS]
+    samples = [one for one in known if one.kind == "sample"]
+    if ended:
+        return ended[-1]
+    if not samples:
+        raise Refusal("unknown", f"there is no round {number}.")
+    if not samples[0].query:
+        raise Refusal("not-asked", f"round {number} was no query, and its sample is learned from already.")
+    return samples[0]
+
+
+def late(number: int, label: int, names: Sequence[Any], end: Event) -> Answer:
+    """What becomes of an answer to a round that this event has ended: it is the same again, or refused."""
+    if end.kind == "expire":
+        raise too_late(number)
+    if end.kind == "none" or end.label != label:
+        given = "none of these" if end.kind == "none" else repr(names[end.label or 0])
+        raise Refusal("answered", f"round {number} was answered already, by {given}; the first answer stands.")
+    return Answer(number, names[label], "repeated")
+
+
+def too_late(number: int) -> Refusal:
+    return Refusal("expired", f"the label of round {number} is not awaited any more: it has expired.")
