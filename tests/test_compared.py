@@ -208,11 +208,18 @@ def test_a_line_that_was_cut_short_does_not_count_and_a_damaged_one_is_named(tmp
 
 def test_slow_peers_come_last_and_play_fewer_seeds():
     plan = compared.Plan(["wine"], [0.1, 0.05], ["forest-all", "nearest"], seeds=5, slow_seeds=2)
-    assert len(plan.trials("forest-all")) == 4
+    assert [(trial.budget, trial.seed) for trial in plan.trials("forest-all")] == [(0.1, 0), (0.05, 0), (0.05, 1)]
     assert len(plan.trials("nearest")) == len(plan.trials(OURS)) == 10
     order = cheapest_first(plan.trials("forest-all") + plan.trials("nearest"))
-    assert [trial.learner for trial in order] == ["nearest"] * 10 + ["forest-all"] * 4
-    assert [(trial.budget, trial.seed) for trial in order[10:]] == [(0.05, 0), (0.05, 1), (0.1, 0), (0.1, 1)]
+    assert [trial.learner for trial in order] == ["nearest"] * 10 + ["forest-all"] * 3
+    assert [(trial.budget, trial.seed) for trial in order[10:]] == [(0.05, 0), (0.05, 1), (0.1, 0)]
+
+
+def test_the_tables_say_where_a_peer_plays_fewer_seeds():
+    plan = compared.Plan(["wine"], [0.05, 0.1], ["forest-all", "nearest"], seeds=5, slow_seeds=3)
+    assert "play 3 seeds at 5 %, 1 seed at 10 %" in compared.fewer_seeds(plan, plan.budgets)[0]
+    assert compared.fewer_seeds(plan._replace(peers=["nearest"]), plan.budgets) == []
+    assert compared.fewer_seeds(plan._replace(seeds=1), plan.budgets) == []
 
 
 def test_our_learner_plays_the_rows_that_the_peers_play_and_keeps_the_budget():

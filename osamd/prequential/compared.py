@@ -10,6 +10,7 @@ once they are there; --peers-only fills that file and plays nothing else.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,11 +23,15 @@ from osamd.prequential.peers import Score
 from osamd.prequential.refitted import REFITTED
 from osamd.prequential.standings import MEASURES, Standing, content, in_json, standing, stream_table, summary_table
 from osamd.prequential.trials import OURS, RIVALS, Key, Trial, cheapest_first, kept_scores, key, play, size, standing_in
-from osamd.reproduce.results import Report, Table, in_seeds
+from osamd.reproduce.results import Report, in_seeds
 from osamd.terminal import files, progress
 
 Found = dict[float, dict[str, dict[str, dict[int, Score]]]]
 """By budget, stream, learner and seed."""
+
+
+SLOW_BUDGET = 0.05
+"""A forest takes most of the time, in proportion to the labels; from here on it plays fewer seeds instead."""
 
 
 class Plan(NamedTuple):
@@ -38,20 +43,29 @@ class Plan(NamedTuple):
     first_seed: int = 0
     seeds: int = 5
     slow_seeds: int = 3
-    """Seeds, of these, that a slow peer plays: a forest takes most of the time."""
+    """Seeds, of these, that a slow peer plays at budgets up to SLOW_BUDGET; above it takes longer, and plays fewer."""
     rounds: int = 3000
     kept: Path | None = None
     """The file that keeps what the peers score."""
 
+    def seeds_of(self, learner: str, budget: float) -> int:
+        """How many seeds a learner plays.
+
+        >>> plan = Plan(seeds=5, slow_seeds=3)
+        >>> plan.seeds_of("nearest", 0.1), plan.seeds_of("forest-all", 0.05), plan.seeds_of("forest-all", 0.1)
+        (5, 3, 1)
+        """
+        if learner == OURS or not RIVALS[learner].slow:
+            return self.seeds
+        return min(self.seeds, max(1, math.floor(self.slow_seeds * min(1.0, SLOW_BUDGET / budget))))
+
     def trials(self, learner: str) -> list[Trial]:
-        slow = learner != OURS and RIVALS[learner].slow
-        last = self.first_seed + (min(self.seeds, self.slow_seeds) if slow else self.seeds)
         kept = None if self.kept is None else str(self.kept)
         return [
-            Trial(stream, seed, budget, learner, self.rounds, kept)
+            Trial(stream, self.first_seed + number, budget, learner, self.rounds, kept)
             for stream in self.streams
-            for seed in range(self.first_seed, last)
             for budget in self.budgets
+            for number in range(self.seeds_of(learner, budget))
         ]
 
 
@@ -101,11 +115,12 @@ def report(found: Found, plan: Plan) -> Report:
     sizes = {name: size(name, plan.first_seed, plan.rounds) for name in plan.streams}
     rows_played = {name: one.rounds for name, one in sizes.items()}
     stood = standings(found, plan.streams)
-    tables = [_with_notes(summary_table(stood), plan)]
+    tables = [summary_table(stood)._replace(notes=rules(plan))]
     for (group, budget, measure), _ in stood.items():
         some = {name: found[budget][name] for name in grouped(plan.streams)[group]}
         title = f"{measure.capitalize()} %, {group} streams, {100 * budget:g} % of the labels"
-        tables.append(stream_table(some, rows_played, measure, f"{title}, {in_seeds(plan.seeds)}"))
+        table = stream_table(some, rows_played, measure, f"{title}, {in_seeds(plan.seeds)}")
+        tables.append(table._replace(notes=[*table.notes, *fewer_seeds(plan, [budget])]))
     told: dict[str, Any] = {
         "rounds_at_most": plan.rounds,
         "first_seed": plan.first_seed,
@@ -127,18 +142,24 @@ def report(found: Found, plan: Plan) -> Report:
     return Report(tables, told)
 
 
-def _with_notes(table: Table, plan: Plan) -> Table:
-    notes = [
+def rules(plan: Plan) -> list[str]:
+    """What holds for all tables, in sentences."""
+    return [
         f"At most {plan.rounds:,} rows of each stream, started from nothing; every learner keeps the budget at every"
-        " round, and all peers ask by random variable uncertainty.",
+        " round, and all peers that play unless others are named ask by random variable uncertainty.",
+        *fewer_seeds(plan, plan.budgets),
     ]
-    slow = [RIVALS[name].title for name in plan.peers if RIVALS[name].slow]
-    if slow and plan.slow_seeds < plan.seeds:
-        notes.append(
-            f"The slow peers ({'; '.join(slow)}) play {plan.slow_seeds} of the {plan.seeds} seeds; differences to them"
-            " are over those."
-        )
-    return table._replace(notes=notes)
+
+
+def fewer_seeds(plan: Plan, budgets: Sequence[float]) -> list[str]:
+    """Which peers play fewer seeds than our learner, if any do."""
+    slow = [name for name in plan.peers if RIVALS[name].slow]
+    seeds = {budget: plan.seeds_of(slow[0], budget) for budget in budgets} if slow else {}
+    if all(some == plan.seeds for some in seeds.values()):
+        return []
+    titles = "; ".join(RIVALS[name].title for name in slow)
+    by_budget = ", ".join(f"{in_seeds(some)} at {100 * budget:g} %" for budget, some in seeds.items())
+    return [f"The slow peers ({titles}) play {by_budget}; differences to them are over those."]
 
 
 def require_packages(plan: Plan) -> None:
@@ -176,7 +197,7 @@ def options() -> argparse.ArgumentParser:
     add("--peers", nargs="+", choices=RIVALS, default=list(REFITTED), metavar="NAME", help=", ".join(RIVALS))
     add("--seeds", type=int, default=5, help="how many (5)")
     add("--first-seed", type=int, default=0, help="the first of them; constants are chosen on seeds from 100 on (0)")
-    add("--slow-seeds", type=int, default=3, help="how many of them slow peers play (3)")
+    add("--slow-seeds", type=int, default=3, help="how many of them slow peers play, fewer above 5%% (3)")
     add("--rounds", type=int, default=3000, help="at most, of each stream (3000)")
     add("--workers", type=int, help="processes, all cores by default")
     add("--kept", type=Path, help="file that keeps what the peers score (peers.jsonl in the folder of --out)")
