@@ -420,7 +420,7 @@ class AskTell(ABC):
 
     def _take_in(self, decision: Any, y: Any) -> int:
         """The index of a class that was not there before, for a decision that can be told."""
-        if not self._recipe.takes_new_classes or not hasattr(self._core, "add_class"):
+        if not hasattr(self._core, "add_class"):
             raise (self._no_class(y) if self._classes else self._not_pending(decision, "tell")) from None
         name = new_class(y, self._classes)
         if decision is not self._held:

@@ -315,7 +315,7 @@ class OSAMD(AskTell):
             raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
         for name, parameter in module.named_parameters(remove_duplicate=False):
             parameter.requires_grad_(name in content.get("learning", [name]))  # older files do not say it
-        settings, own = settings_of(content), content["modes"]
+        settings, own = settings_of(content), dict(content["modes"])
         if settings is not None:
             own |= {name: getattr(settings, name) for name in ("eta", "sigma", "teacher", "adaptation", "label_rate")}
             own |= {"loss": settings.loss.name, "l2": settings.loss.l2}

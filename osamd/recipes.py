@@ -1,7 +1,7 @@
 """What a learner is made from: a recipe of the paper (a method with its settings), or that of the preset.
 
-A recipe knows its method, the budget and the floor that it has by default, how its book of labels begins, whether its
-classes may grow, what a file must hold of it, and which core a linear model of it has.
+A recipe knows its method, the budget and the floor that it has by default, how its book of labels begins, what a file
+must hold of it, and which core a linear model of it has.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class Recipe(ABC):
     """What all recipes know."""
 
     method: Method
-    takes_new_classes: bool
 
     @abstractmethod
     def asking(self, budget: float | None, floor: float | None) -> Asking:
@@ -67,7 +66,6 @@ class PaperRecipe(Recipe):
     settings: Settings
     eta: float | None
     standardise: bool = False
-    takes_new_classes = False
 
     def asking(self, budget: float | None, floor: float | None) -> Asking:
         return Asking(budget, floor)
@@ -95,7 +93,6 @@ class PresetRecipe(Recipe):
     """The default learner, which has no settings."""
 
     method: Method = PRESET
-    takes_new_classes = True
 
     def asking(self, budget: float | None, floor: float | None) -> Asking:
         return Asking(*arbiter.limits(budget, floor))

@@ -30,6 +30,9 @@ from osamd.scores import UNLABELLED
 FROM_SOURCE = MOST // 2
 """Rows of the source that are remembered at most: half of the memory stays free for labels of the stream."""
 
+LARGEST = 1e150
+"""Features beyond it are refused: a sum of squares of larger numbers may pass the range of floats."""
+
 
 class PresetCore(Rows):
     """The default learner's experts and arbiter, for `osamd.asktell`."""
@@ -158,6 +161,11 @@ class Compiled(NamedTuple):
 def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
     """The preset's decision; close to a query that is still pending it asks for the sake of the audit alone."""
     state, work, book, waiting = model
+    if x.shape[0] != int(state[layout.FEATURES]):
+        return refused()
+    for i in range(x.shape[0]):
+        if not abs(x[i]) <= LARGEST:
+            return refused()
     if close_to_pending(state, layout.parts_of(state).scale, waiting, x):
         sigma, floor = 0.0, min(floor, book[budget.FLOOR])
     label, pseudolabel, margin, query, probability = observe(state, work, x, u, sigma, floor)

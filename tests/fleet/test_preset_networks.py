@@ -9,7 +9,7 @@ from fleet_cases import convolutional, dense, samples
 from test_deep import MODULES, same
 from torch import nn
 
-from osamd import arbiter, budget
+from osamd import budget
 from osamd.deep import OSAMD
 from osamd.errors import InputError
 from osamd.fleet import preset
@@ -18,6 +18,7 @@ from osamd.fleet.fleet import net_of
 from osamd.fleet.net import ModuleNet
 from osamd.fleet.play import play
 from osamd.fleet.preset import PresetFleet, PresetMember
+from osamd.preset import arbiter
 from osamd.streams.base import query_generator
 
 SHAPES = {dense: (5,), convolutional: (1, 9, 9)}
@@ -25,7 +26,7 @@ RATE = 0.3
 
 
 def books(number, rate=RATE):
-    limits = budget.budget(rate, floor=arbiter.FLOOR * rate)
+    limits = budget.budget(rate, floor=arbiter.AUDIT * rate)
     return np.stack([budget.open_book(limits, 1.0, "margin") for _ in range(number)])
 
 

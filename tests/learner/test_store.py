@@ -204,3 +204,30 @@ def test_functions_of_ones_own_are_not_saved(tmp_path):
     own = replace(osamd.losses.loss("hinge"), name="own")
     with pytest.raises(InputError, match="not one of osamd's"):
         osamd.OSAMD(features=2, loss=own).save(tmp_path / "learner")
+
+
+def former(saved):
+    """The file of the default learner as it was before: other experts, and settings that said nothing."""
+    kept = {name: array for name, array in saved.arrays.items() if name in ("book", "meter", "uniforms")}
+    settings = store.settings_to_json(Settings(eta=0.3, sigma=1.0))
+    own = {"settings": settings, "eta": None, "standardise": False}
+    return store.Saved(kept | {"head": np.zeros(8), "models": np.zeros(9)}, saved.content | own)
+
+
+def test_files_of_the_former_default_learner_are_refused_with_the_way_to_go_on(tmp_path):
+    old = former(osamd.OSAMD(features=2, budget=0.2)._saved())
+    store.write(tmp_path / "old", old)
+    for load in (
+        lambda: osamd.OSAMD.load(tmp_path / "old"),
+        lambda: osamd.OSAMD.from_bytes(store.packed(old)),
+        lambda: osamd.OSAMD._revive(old),
+    ):
+        with pytest.raises(
+            InputError, match=r"default learner of an earlier version.*make a new learner with from_source"
+        ):
+            load()
+
+
+def test_the_preset_saves_no_settings_and_files_of_the_paper_do():
+    assert "settings" not in osamd.OSAMD(features=2)._saved().content
+    assert osamd.OSAMD(features=2, eta=0.2)._saved().content["eta"] == 0.2
