@@ -40,7 +40,7 @@ DOUBTS = (0.02, 0.15, 0.6)
 """Levels of doubt at which trust hears both sides: a clean stream, a noisy one, and one that is wrong in a third."""
 SOURCE_PRIOR = 0.5
 """What the source weighs at first, and falls back to."""
-EVIDENCE = 6.0
+EVIDENCE = 4.0
 """Labels told of late that make the blend weigh half of what its record is worth."""
 SHARE = 0.005
 """What returns to where it began, per label that the budget would pay for."""
