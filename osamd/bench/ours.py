@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from osamd.bench.peers.common import Fresh, Run, serve
 from osamd.bench.reference import check, compile_reference, draw
@@ -62,21 +63,29 @@ def one_sample(x: Array, y: Labels, classes: int) -> Fresh:
 
 
 def ask_tell(x: Array, y: Labels, classes: int) -> Fresh:
-    """The object people hold, with its budget of 5 %, its pending queries and its estimate of the accuracy."""
+    """The paper's OSAMD as people hold it, with its budget, its pending queries and its estimate of the accuracy."""
     case = case_of(x, classes)
+    settings = {
+        "method": "osamd",
+        "eta": case.eta,
+        "sigma": case.sigma,
+        "loss": case.loss,
+        "teacher": experiments_step(cap=case.cap),
+    }
+    return held(x, y, classes, settings)
+
+
+def default(x: Array, y: Labels, classes: int) -> Fresh:
+    """The default learner, which needs nothing but the budget."""
+    return held(x, y, classes, {})
+
+
+def held(x: Array, y: Labels, classes: int, settings: dict[str, Any]) -> Fresh:
+    """A learner with a budget of 5 %, asked and told one sample at a time."""
     rows, labels = list(x), y.tolist()
 
     def fresh() -> Run:
-        learner = OSAMD(
-            features=case.features,
-            classes=classes,
-            method="osamd",
-            eta=case.eta,
-            sigma=case.sigma,
-            loss=case.loss,
-            teacher=experiments_step(cap=case.cap),
-            budget=0.05,
-        )
+        learner = OSAMD(features=x.shape[1], classes=classes, budget=0.05, **settings)
 
         def run() -> tuple[int, int]:
             right = asked = 0
@@ -107,4 +116,5 @@ def c_reference(x: Array, y: Labels, classes: int) -> Fresh:
 
 
 if __name__ == "__main__":
-    serve({"stream": whole_stream, "one": one_sample, "ask": ask_tell, "c": c_reference}, ("osamd", "numba", "numpy"))
+    variants = {"stream": whole_stream, "one": one_sample, "ask": ask_tell, "default": default, "c": c_reference}
+    serve(variants, ("osamd", "numba", "numpy"))

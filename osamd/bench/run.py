@@ -29,6 +29,8 @@ PATIENCE = 180.0
 """Seconds of silence after which a worker is given up."""
 OURS = "osamd"
 LEARNER = "osamd.OSAMD, ask and tell"
+DEFAULT = "osamd default learner, ask and tell"
+RIVER_FOREST = "River ARF, 10 trees, 5 % labels"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ def _peer(who: str, script: str, variant: str, *samples: int, modes: tuple[str, 
 
 ALL = tuple(case.rounds for case in CASES.values())
 PEERS = (
+    Peer(DEFAULT, None, "default", (40_000, 40_000, 4_000), ("one",)),
     Peer(OURS, None, "stream", ALL, ("stream",), (10, 10, 1)),
     Peer(OURS, None, "one", ALL, ("one",)),
     Peer(LEARNER, None, "ask", ALL, ("one",)),
@@ -61,6 +64,7 @@ PEERS = (
     _peer("Vowpal Wabbit --active, parsed examples", "peer_vw.py", "active", 20_000, 20_000, 0),
     _peer("Vowpal Wabbit, from text", "peer_vw.py", "text", 50_000, 20_000, 1_000),
     _peer("River EntropySampler(regression)", "peer_river.py", "active", 100_000, 50_000, 500),
+    _peer(RIVER_FOREST, "peer_river.py", "forest", 3_000, 2_000, 300),
     _peer("River logistic/softmax regression", "peer_river.py", "regression", 100_000, 50_000, 300),
     _peer("River PAClassifier", "peer_river.py", "pa", 100_000, 30_000, 300),
     _peer("PyTorch eager, Linear + SGD", "peer_torch.py", "eager", 3_000, 3_000, 3_000),

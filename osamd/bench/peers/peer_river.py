@@ -59,6 +59,29 @@ def active(x, y, classes):
     return fresh
 
 
+def forest(x, y, classes):
+    """An adaptive random forest of ten trees that learns from one label in twenty."""
+    from river.forest import ARFClassifier
+
+    rows, labels = dictionaries(x, y)
+
+    def fresh():
+        model = ARFClassifier(n_models=10, seed=0)
+
+        def run():
+            right = asked = 0
+            for t, (row, label) in enumerate(zip(rows, labels, strict=True)):
+                right += model.predict_one(row) == label
+                if t % 20 == 0:
+                    model.learn_one(row, label)
+                    asked += 1
+            return right, asked
+
+        return run
+
+    return fresh
+
+
 def regression(features, classes):
     from river.linear_model import LogisticRegression, SoftmaxRegression
     from river.optim import SGD
@@ -76,5 +99,10 @@ def passive_aggressive(features, classes):
 if __name__ == "__main__":
     from common import serve
 
-    variants = {"regression": supervised(regression), "pa": supervised(passive_aggressive), "active": active}
+    variants = {
+        "regression": supervised(regression),
+        "pa": supervised(passive_aggressive),
+        "active": active,
+        "forest": forest,
+    }
     serve(variants, ("river", "numpy"))
