@@ -41,9 +41,9 @@ def plain_learner(classes, method, kind, features=3):
     settings = Settings(
         eta=REACH / (features + 1),
         sigma=0.3,
-        loss=held._settings.loss,
-        geometry=held._settings.geometry,
-        adaptation=held._settings.adaptation,
+        loss=held._recipe.settings.loss,
+        geometry=held._recipe.settings.geometry,
+        adaptation=held._recipe.settings.adaptation,
         label_rate=0.2,
     )
     return learner(method, linear(features, classes, signed=settings.geometry.signed), settings)

@@ -155,7 +155,7 @@ def test_a_method_of_the_paper_is_named_or_meant_by_its_settings(given, table, c
     assert "The learner is OSAMD, and asks without a limit; --budget 5% would set one." in capsys.readouterr().out
     learner = open_state(Path("pumps")).learner()
     assert (learner.method, learner.limits.rate) == ("osamd", None)
-    assert learner._standardise
+    assert learner._recipe.standardise
 
 
 def test_a_folder_says_its_method_whatever_the_default_is(table, monkeypatch):
