@@ -87,11 +87,11 @@ def targets(content: Mapping[str, Any]) -> Iterator[Target]:
         (DEFAULT, ENTROPY, "d=784, 10 classes", 8.0),
         (LEARNER, ENTROPY, "d=54", 2.0),
     )
-    for who, peer, stream, least in held:
+    for who, peer, stream, factor in held:
         ours, theirs = (speed.get((name, stream, "one")) for name in (who, peer))
         if ours and theirs:
             reached = ours / theirs
-            yield Target(f"{who}, {stream}: at least {least:g} x {peer}", times(reached), reached >= least)
+            yield Target(f"{who}, {stream}: at least {factor:g} x {peer}", times(reached), reached >= factor)
     yield from _alone(content)
 
 

@@ -67,10 +67,7 @@ class Run(NamedTuple):
 
 
 class Regret(NamedTuple):
-    """How far the guard fell behind a path of members, in nats.
-
-    The guard's losses count 1 - `order_cost`, which see.
-    """
+    """How far the guard fell behind a path of members, in nats."""
 
     known: float
     """With all labels known, over the rounds in which a query was allowed. Its expectation is at most the bound."""
@@ -129,18 +126,6 @@ def bound(path: ArrayLike, *, rate: float, floor: float, with_source: bool = Tru
     return Bound(sum(terms.values()), terms, ())
 
 
-def order_cost(rate: float, classes: int) -> float:
-    """epsilon: the share of the guard's loss by which what decides may lose more than what learns.
-
-    `osamd.preset.round.learn` lets the weights return towards the prior before it weighs the label, so the proof is
-    about the mixture m = (1 - rho) g + rho g_pi and not about g, which decided. With g(y) >= 1/B, B = K / GUARD_DOUBT,
-    ln m(y) - ln g(y) <= rho (1 / g(y) - 1) <= epsilon * -ln g(y) with epsilon = rho (B - 1) / ln B, since e^l - 1 is
-    convex in l = -ln g(y).
-    """
-    most = classes / GUARD_DOUBT
-    return GUARD_SHARE * rate * (most - 1.0) / math.log(most)
-
-
 def lead_without_labels() -> float:
     """Where the source's likeliest class is ahead by more than this, and no label was ever told, it is the decision.
 
@@ -168,8 +153,7 @@ def regret(run: Run, path: ArrayLike) -> Regret:
     most = bound(places, rate=run.rate, floor=run.floor, with_source=run.with_source)
     if not most.holds:
         raise InputError(f"`regret(...)`: {' '.join(most.failed)}")
-    own = (1.0 - order_cost(run.rate, run.classes)) * run.guard
-    behind = own - run.members[np.arange(len(places)), places]
+    behind = run.guard - run.members[np.arange(len(places)), places]
     allowed = np.minimum(1.0, run.probability / run.floor)
     return Regret(float(allowed @ behind), float(weights(run) @ behind) / run.floor, most)
 

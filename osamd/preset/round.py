@@ -138,10 +138,10 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
     """
     part, seen = parts_of(state), work_of(work, state)
     sourced = state[SOURCED] > 0.0
-    fall_back(part.arbiter, state[RATE], sourced)
     state[VERIFIED] *= 1.0 - FADING * state[RATE]
     if y != UNLABELLED:
         arbitrate(state, part, seen, y, weight)
+    fall_back(part.arbiter, state[RATE], sourced)  # last: the guarantee is about the weights that decided
     state[ROUNDS] += 1.0
     follow(part.scale, seen.x, state[ROUNDS])
     if state[ROUNDS] >= state[RENEWAL]:
