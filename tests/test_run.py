@@ -8,6 +8,7 @@ import re
 import sys
 
 import numpy as np
+import pandas
 import pytest
 
 import osamd.prequential.command
@@ -20,7 +21,7 @@ from osamd.methods import KNOWN, METHODS, Settings, learner
 from osamd.models import linear
 from osamd.play import play
 from osamd.prequential.delays import KINDS, delay_named
-from osamd.prequential.report import tables
+from osamd.prequential.report import content, notes, tables
 from osamd.prequential.runs import share
 from osamd.streams import Arrays
 
@@ -273,7 +274,7 @@ def test_a_model_that_is_as_good_left_alone_is_told_of(table, tmp_path, capsys):
         assert command(file, "--label", "y", "--warmup", WARMUP, "--budget", "10%", "--out", tmp_path / "out") == 0
         printed = " ".join(capsys.readouterr().out.split())
         for text in (printed, (tmp_path / "out" / "report.html").read_text()):
-            said = "Left alone, the model of the warm-up is right in 100.00 %, as good or better:"
+            said = "Left alone, the model of the warm-up is right in 100.00 % too:"
             assert (said in text) == there
             assert ("Left alone, " in text) == there
 
@@ -510,8 +511,28 @@ def test_classes_that_the_warmup_lacks_can_be_named(tmp_path):
     path = tmp_path / "more.csv"
     path.write_text("a,b,c,y\n" + "".join(f"{a},{b},{c},{k}\n" for (a, b, c), k in zip(x, labels, strict=True)))
     with pytest.raises(InputError, match="--classes 0,1,2"):
-        osamd.prequential.run(path, "y", warmup=WARMUP)
+        osamd.prequential.run(path, "y", warmup=WARMUP, method="osamd")
+    with pytest.raises(InputError, match="--classes 0,1,2"):  # those that are named are all there are
+        osamd.prequential.run(path, "y", warmup=WARMUP, classes=["0", "1"])
     assert osamd.prequential.run(path, "y", warmup=WARMUP, classes=["0", "1", "2"]).classes == [0, 1, 2]
+
+
+def test_a_class_that_first_appears_late_does_not_stop_a_run_and_is_learned():
+    generator = np.random.default_rng(0)
+    kind = np.where(np.arange(2500) < 1500, generator.integers(0, 2, 2500), generator.integers(0, 3, 2500))
+    x = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])[kind] + generator.normal(size=(2500, 2))
+    frame = pandas.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": np.array(["one", "two", "late"])[kind]})
+    outcome = osamd.prequential.run(frame, "y", warmup=300, budget=0.1)
+    assert outcome.classes == ["one", "two", "late"]
+    found = content(outcome)
+    assert found["new_classes"] == ["late"]
+    assert found["by_class"][2]["recall"] > 0.8
+    recalls = [one["recall"] for one in found["by_class"]]
+    measured, alone = found["methods"]["osamd-preset"], found["baselines"]["left_alone"]
+    assert measured["balanced_accuracy"]["mean"] == pytest.approx(np.mean(recalls))
+    assert alone["balanced_accuracy"] < 0.7  # it never decides for the late one
+    assert found["gain_over_source"]["low"] > 0.0
+    assert any("'late'" in note for note in notes(outcome))
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,8 @@ def widened(state: Array, features: int) -> Array:
     grown[:HEAD] = state[:HEAD]
     grown[FEATURES] = features
     parts = parts_of(grown)
+    if state[RENEWAL] > FIRST_RENEWAL:
+        parts.scale.inverse[before.features :] = 0.0  # as of every column that was constant when the scale was held
     settle(parts.bayes)
     settle(parts.fast_bayes)
     return grown

@@ -67,11 +67,13 @@ def test_features_that_come_and_go_are_zeros_where_they_are_not(given):
         ours.learn_one({name: value for name, value in zip(names, row, strict=True) if value}, y)
         plain.tell(plain.ask(row), y)
     x = dict(zip(names, rng.normal(size=60).tolist(), strict=True))
-    assert ours.predict_proba_one(x) == pytest.approx(plain.predict_proba(list(x.values())), abs=1e-9)
+    # The preset's trees draw their splits among all columns, of which the growing model has spare ones.
+    near = 1e-9 if given else 0.05
+    assert ours.predict_proba_one(x) == pytest.approx(plain.predict_proba(list(x.values())), abs=near)
     assert ours.predict_proba_one(x | {"never seen": 7.0}) == ours.predict_proba_one(x)
 
 
-@pytest.mark.parametrize("method", [None, "osamd"])
+@pytest.mark.parametrize("method", ["osamd", "paa"])
 def test_a_third_class_leaves_the_first_two_scored_against_each_other_as_before(method):
     model = OSAMDClassifier(method=method)
     for x, y in samples(50):
