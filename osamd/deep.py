@@ -120,7 +120,7 @@ class OSAMD(AskTell):
                 "`OSAMD(source=...)`: it is what the preset remembers, and the paper's methods have no memory; leave"
                 " source out."
             )
-        asking = recipe.asking(share_asked(budget), floor)
+        asking = recipe.asking(share_asked(budget), floor, NETWORK_AUDIT)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         names = [] if classes is None else known_classes(classes)
         super().__init__(recipe, limits, names, expire_after, window, seed)

@@ -38,8 +38,8 @@ class Recipe(ABC):
     method: Method
 
     @abstractmethod
-    def asking(self, budget: float | None, floor: float | None) -> Asking:
-        """Budget and floor, with the defaults of the recipe where they are not given."""
+    def asking(self, budget: float | None, floor: float | None, audit: float = arbiter.AUDIT) -> Asking:
+        """Budget and floor, with the defaults of the recipe where they are not given; `audit` is the preset's share."""
 
     @abstractmethod
     def within(self, limits: Budget) -> Recipe:
@@ -67,7 +67,7 @@ class PaperRecipe(Recipe):
     eta: float | None
     standardise: bool = False
 
-    def asking(self, budget: float | None, floor: float | None) -> Asking:
+    def asking(self, budget: float | None, floor: float | None, audit: float = arbiter.AUDIT) -> Asking:
         return Asking(budget, floor)
 
     def within(self, limits: Budget) -> PaperRecipe:
@@ -94,8 +94,8 @@ class PresetRecipe(Recipe):
 
     method: Method = PRESET
 
-    def asking(self, budget: float | None, floor: float | None) -> Asking:
-        return Asking(*arbiter.limits(budget, floor))
+    def asking(self, budget: float | None, floor: float | None, audit: float = arbiter.AUDIT) -> Asking:
+        return Asking(*arbiter.limits(budget, floor, audit))
 
     def within(self, limits: Budget) -> PresetRecipe:
         return self

@@ -56,14 +56,16 @@ GUARD_DOUBT = 0.02
 
 AUDIT = 0.5
 """The least probability of a query, over the budget's rate: half of the budget is drawn evenly."""
+NETWORK_AUDIT = 0.1
+"""The same for networks, whose preset was chosen with it."""
 RATE = 0.05
 """The budget where none is given."""
 
 
-def limits(budget: float | None, floor: float | None) -> tuple[float, float]:
+def limits(budget: float | None, floor: float | None, audit: float = AUDIT) -> tuple[float, float]:
     """The preset's budget and floor, where they are not given. It always has a rate, to steer by."""
     rate = RATE if budget is None else budget
-    return rate, AUDIT * rate if floor is None else floor
+    return rate, audit * rate if floor is None else floor
 
 
 class Arbiter(NamedTuple):

@@ -257,7 +257,7 @@ def _preset_fleet(
         x, y = source_of(stream, seed)
         drawn = remembered(len(y), seed)
         members.append(PresetMember(modules[seed], *_rows(stream, seed), (x[drawn], y[drawn])))
-    rate, floor = arbiter.limits(share, None)
+    rate, floor = arbiter.limits(share, None, arbiter.NETWORK_AUDIT)
     books = np.stack([open_book(budget(rate, floor=floor), 1.0, PRESET.query) for _ in seeds])
     return PresetFleet(members, stream.shape, books, device=device, probabilities=column.probabilities)
 
