@@ -37,6 +37,7 @@ from osamd.fleet.net import ModuleNet, Net
 from osamd.fleet.preset import PresetFleet, PresetMember, remembered
 from osamd.losses import loss as named_loss
 from osamd.methods import KNOWN, PRESET, InnerLoops, Method, Settings, TeacherStep, meant, refuse_of_the_paper
+from osamd.preset.arbiter import NETWORK_AUDIT
 from osamd.recipes import PaperRecipe, PresetRecipe, Recipe, settings_of
 
 
