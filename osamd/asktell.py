@@ -423,7 +423,7 @@ class AskTell(ABC):
         if not hasattr(self._core, "add_class"):
             raise (self._no_class(y) if self._classes else self._not_pending(decision, "tell")) from None
         name = new_class(y, self._classes)
-        if decision is not self._held:
+        if decision is not self._held or decision is None:
             decision = self._recall(decision)
         self._set_aside(decision)
         self._core.add_class()
