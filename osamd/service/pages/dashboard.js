@@ -2,7 +2,7 @@
 
 import { call, listen } from "./api.js";
 import { Chart } from "./chart.js";
-import { byId, compact, count, number, percent, setText } from "./dom.js";
+import { byId, compact, count, number, percent, setText, UNKNOWN } from "./dom.js";
 import { schemaOf, showConnection } from "./frame.js";
 import { quantile, span } from "./scale.js";
 
