@@ -5,7 +5,7 @@ import numpy as np
 from osamd import OSAMD
 from osamd.preset.pending import CLOSE, NEWEST_PENDING
 
-FLOOR = 0.05
+FLOOR = 0.005
 
 
 def started(**settings):
@@ -34,8 +34,10 @@ def test_a_sample_close_to_a_pending_query_has_the_probability_of_the_audit():
     learner = started()
     x = undecided(learner)
     deviation = 1.0 / learner._core._parts.scale.inverse
+    near = x + 0.9 * CLOSE * deviation
+    far = min((x + sign * 2.0 * CLOSE * deviation for sign in (1.0, -1.0)), key=lambda row: learner.peek(row).margin)
+    assert min(learner.peek(row).probability for row in (near, far)) > FLOOR
     waiting = queried(learner, x)
-    near, far = x + 0.9 * CLOSE * deviation, x + 2.0 * CLOSE * deviation
     assert learner.peek(near).probability == FLOOR
     assert learner.peek(far).probability > FLOOR
     learner.expire(waiting)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
 
-import numpy as np
 import pytest
 from engine_cases import Service, bits, linear_state, row
 from http_cases import Web, small_state
@@ -265,19 +263,3 @@ def test_health_is_never_fine_without_evidence(service):
     service.tell(*labels)
     status = service.engine.status()["health"]
     assert status["state"] == ("alarm" if status["collapsed"] else "fine")
-
-
-def test_a_learner_that_knows_the_word_for_its_health_is_asked_for_it():
-    from typing import NamedTuple
-
-    from osamd.service import standing
-
-    class Health(NamedTuple):
-        state: str = "alarm"
-        why: str = "nobody answers"
-        remedy: str = "label something"
-        margin: float = np.nan
-
-    told = standing._health(Health(), 0)
-    assert (told["state"], told["remedy"], told["margin"]) == ("alarm", "label something", None)
-    json.dumps(told)
