@@ -25,8 +25,7 @@ from typing import Any, Self
 import numpy as np
 
 from osamd import budget as budgets
-from osamd import honest, store
-from osamd import meter as meters
+from osamd import former, honest, store
 from osamd.decisions import Core, Decision, plain
 from osamd.errors import InputError, lookup, nearest, reject, require_whole
 from osamd.health import Health, health
@@ -313,8 +312,8 @@ class AskTell(ABC):
         arrays, content = saved
         if self._core is not None:
             self._core.restore(arrays)
-        budgets.take_up(self._book, arrays.get("book", self._book))
-        meters.take_up(self._meter, arrays["meter"])
+        former.take_up_book(self._book, arrays.get("book", self._book))
+        former.take_up_meter(self._meter, arrays["meter"])
         self._rounds, self._told, self._expired = (int(content[name]) for name in ("rounds", "told", "expired"))
         self._generator.bit_generator.state = content["generator"]
         self._uniforms = arrays["uniforms"].tolist()
