@@ -18,25 +18,34 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from osamd import budget as budgets
-from osamd import former, honest, store
-from osamd.decisions import Core, Decision, plain
-from osamd.errors import InputError, lookup, nearest, reject, require_whole
+from osamd import former, gain, honest, store
+from osamd.decisions import PEEK, Core, Decision, Observation, new_class, plain
+from osamd.errors import InputError, nearest, reject, require_whole
 from osamd.health import Health, health
-from osamd.methods import KNOWN, OF_THE_PAPER, PRESET, Settings
+from osamd.methods import OF_THE_PAPER, PRESET
+from osamd.numerics import Array
+from osamd.preset.pending import NEWEST_PENDING
+from osamd.recipes import Recipe
 from osamd.scores import UNLABELLED
 from osamd.streams.base import query_generator
+from osamd.target import CHECK_EVERY, steer_to_target
 
 DRAWS = 512
 """Uniforms that are drawn at a time; the sequence is the same whatever their number."""
 
-_LIMITS = {"rate": "budget", "window": "budget_window", "max_labels": "max_labels", "floor": "floor"}
+_LIMITS = {
+    "rate": "budget",
+    "window": "budget_window",
+    "max_labels": "max_labels",
+    "floor": "floor",
+    "target": "target_accuracy",
+}
 """What a `Budget` calls the arguments of a learner."""
 _CHANGEABLE = ("eta", "sigma", "method", "label_rate", "expire_after", *_LIMITS.values())
 
@@ -49,20 +58,18 @@ class AskTell(ABC):
 
     def __init__(
         self,
-        method: str,
-        settings: Settings,
+        recipe: Recipe,
         limits: budgets.Budget,
         classes: list[Any],
         expire_after: int | None,
         window: int,
         seed: int,
     ) -> None:
-        kind = lookup("OSAMD", "method", method, KNOWN)
-        if kind.query == "uniform" and settings.label_rate is None:
-            settings = replace(settings, label_rate=limits.rate)
-        self._method, self._settings, self._limits = kind, settings, limits
+        self._recipe, self._limits = recipe.within(limits), limits
+        self._method = recipe.method
         self._window = require_whole("OSAMD", "window", window)
-        self._book = budgets.open_book(limits, settings.sigma, kind.query, settings.label_rate)
+        self._book = self._recipe.book(limits)
+        self._source_rows: list[int] | None = None  # labelled rows of each class that it started from
         self._name_classes(classes)
         self._expire_after = None if expire_after is None else require_whole("OSAMD", "expire_after", expire_after)
         self._generator = query_generator(require_whole("OSAMD", "seed", seed, 0))
@@ -90,7 +97,7 @@ class AskTell(ABC):
         # Held here, since a look-up through the core costs as much as a short round.
         self._sample = sample
         self._observe: Callable[[Any, float], Any] = core.observe
-        self._learn: Callable[[int], Any] = core.learn
+        self._learn: Callable[[int, float], Any] = core.learn
 
     def __repr__(self) -> str:
         classes = ", ".join(repr(name) for name in self._classes[:5]) + (", ..." if len(self._classes) > 5 else "")
@@ -111,7 +118,7 @@ class AskTell(ABC):
             except TypeError:  # an array of a kind that the compiled round is not for: read-only, strided, of float32
                 sample = self._core.copied(sample)
                 seen = self._observe(sample, u)
-            if seen[0] < 0:
+            if seen.label < 0:
                 raise self._core.refusal(sample)
         except BaseException:
             uniforms.append(u)
@@ -120,24 +127,27 @@ class AskTell(ABC):
         self._rounds = number + 1
         decision = Decision(number, seen, self, u)
         self._held = decision
-        if seen[1]:
+        if seen.query:
             decision._sample = self._core.last()
             self._pending[number] = decision
+            self._await_labels()
+        if self._limits.target is not None and self._rounds % CHECK_EVERY == 0:
+            steer_to_target(self._book, self._meter)
         return decision
 
     def tell(self, decision: Decision | int, y: Any = None) -> None:
         """Learn from a decision, or from a pending query by its id: the label y, or None where none will come.
 
         Labels that were not asked for are welcome too: they teach, and count neither for the budget nor for the
-        estimate of the accuracy, whose queries are drawn.
+        estimate of the accuracy, whose queries are drawn. The default learner of linear models takes in a class that
+        was not there before; every other one has the classes that it was made for.
         """
-        if y is None:
-            label = UNLABELLED
-        else:
+        label = UNLABELLED
+        if y is not None:
             try:
                 label = self._index[y]
             except (KeyError, TypeError):
-                raise (self._no_class(y) if self._classes else self._not_pending(decision, "tell")) from None
+                label = self._take_in(decision, y)
         if decision is not self._held or decision is None:
             decision = self._recall(decision)
         self._finish(decision, label)
@@ -174,12 +184,12 @@ class AskTell(ABC):
         try:
             sample = self._sample(x)
             sample = self._core.copied(sample)
-            seen = self._core.peek(sample)
-            if seen[0] < 0:
+            seen: Observation = self._core.observe(sample, PEEK)
+            if seen.label < 0:
                 raise self._core.refusal(sample)
         except InputError as error:
             raise InputError(str(error).replace("`ask(x=", f"`{call}(x=", 1)) from error
-        decision = Decision(-1, (seen[0], False, *seen[2:]), self, math.nan)
+        decision = Decision(-1, seen._replace(query=False), self, math.nan)
         decision._closed = "no round"
         return decision
 
@@ -192,16 +202,25 @@ class AskTell(ABC):
         return self._peeked(x, "predict_proba").probabilities
 
     def probabilities_of(self, score: Any) -> dict[Any, float]:
-        """The probabilities of the classes, from the score of a decision."""
-        return dict(zip(self._classes, self._core.probabilities(score), strict=True))
+        """The probabilities of the classes, from the score of a decision: of those that there were at its time."""
+        return dict(zip(self._classes, self._core.probabilities(score), strict=False))
 
     def accuracy(self, *, window: bool = False, level: float = 0.9) -> honest.Accuracy:
         """The accuracy over all rounds, or the last ones, from the labels that were asked for alone."""
         return honest.accuracy(self._meter, window=window, level=level)
 
+    def gain(self, *, window: bool = False, level: float = 0.9) -> gain.Gain:
+        """The accuracy less that of the source model, had it been left alone, from the labels that were asked for.
+
+        It is known for the default learner of linear models alone, where it started from a source.
+        """
+        return gain.gain(self._meter, window=window, level=level)
+
     def health(self) -> Health:
-        """How pseudolabels, margins and labels have been doing of late, and whether self-training has collapsed."""
-        return health(self._meter, self._classes)
+        """How it has been doing of late: "fine", "unknown" or "alarm", why, and what to do about it."""
+        found = health(self._meter, self._classes, reference_mix=self._source_rows, target=self._limits.target)
+        oldest = next(iter(self._pending), None)
+        return found if oldest is None else found._replace(oldest_pending=self._rounds - 1 - oldest)
 
     def save(self, path: str | Path) -> None:
         """Write all that the learner is into one file: parameters, generator, budget, pending queries, accuracy.
@@ -224,7 +243,8 @@ class AskTell(ABC):
 
     def remade(self, **changes: Any) -> Self:
         """A learner that has learned what this one has, with other settings: any of eta, sigma, method, label_rate,
-        budget, budget_window, max_labels, floor and expire_after. Where asking is changed, labels are counted anew.
+        budget, budget_window, max_labels, floor, target_accuracy and expire_after. Where asking is changed, labels are
+        counted anew.
 
         >>> from osamd import OSAMD
         >>> OSAMD(features=2, budget=0.1, method="osamd").remade(budget=0.5, method="omd-partial")
@@ -238,9 +258,9 @@ class AskTell(ABC):
         for name, value in changes.items():
             if name not in _CHANGEABLE:
                 raise reject("remade", name, value, f"this cannot be changed. {nearest(name, _CHANGEABLE)}")
-            if self._method is PRESET and name in OF_THE_PAPER and value is not None:
-                raise reject("remade", name, value, "this is osamd-preset, which has none; leave it out.")
-            for part in (content["settings"], content):
+            if "settings" not in content and name in OF_THE_PAPER and value is not None:
+                raise reject("remade", name, value, f"this is {self.method}, which has none; leave it out.")
+            for part in (content.get("settings", {}), content):
                 if name in part and name != "budget":
                     part[name] = value
         limits = {name: changes[given] for name, given in _LIMITS.items() if given in changes}
@@ -259,7 +279,7 @@ class AskTell(ABC):
         arrays = {} if self._core is None else self._core.arrays()
         if pending:
             arrays["pending.samples"] = self._core.stacked([one._sample for one in pending])
-            arrays["pending.scores"] = np.array([one._seen[7] for one in pending])
+            arrays["pending.scores"] = _stacked([one._seen.score for one in pending])
             arrays["pending.draws"] = np.array([one.draw for one in pending])
         arrays |= {"book": self._book, "meter": self._meter, "uniforms": np.array(self._uniforms)}
         content = {
@@ -270,12 +290,12 @@ class AskTell(ABC):
             "classes": self._classes,
             "generator": self._generator.bit_generator.state,
             "method": self._method.name,
-            "settings": store.settings_to_json(self._settings),
             "budget": self._limits._asdict(),
             "window": self._window,
-            "pending": [[one.id, *(plain(value) for value in one._seen[:7])] for one in pending],
+            "source_rows": self._source_rows,
+            "pending": [[one.id, *(plain(value) for value in one._seen[:-1])] for one in pending],
         }
-        return store.Saved(arrays, content | self._described())
+        return store.Saved(arrays, content | self._recipe.described() | self._described())
 
     @abstractmethod
     def _described(self) -> dict[str, Any]:
@@ -287,25 +307,11 @@ class AskTell(ABC):
         """The learner that `_saved` described."""
 
     @staticmethod
-    def _given(content: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-        """What a learner was made with; `own` is what learners of its kind have beside those of the other."""
-        settings, limits = store.settings_from_json(content["settings"]), budgets.Budget(**content["budget"])
-        given = {
-            **own,
-            "method": content["method"],
-            "sigma": settings.sigma,
-            "teacher": settings.teacher,
-            "adaptation": settings.adaptation,
-            "label_rate": settings.label_rate,
-            "budget": limits.rate,
-            "budget_window": limits.window,
-            "max_labels": limits.max_labels,
-            "floor": limits.floor,
-            "expire_after": content["expire_after"],
-            "window": content["window"],
-        }
-        preset = content["method"] == PRESET.name
-        return {name: value for name, value in given.items() if not (preset and name in OF_THE_PAPER)}
+    def _asking_of(content: Mapping[str, Any]) -> dict[str, Any]:
+        """What a learner was made with that learners of all kinds have."""
+        limits = budgets.Budget(**content["budget"])
+        kept = {name: content[name] for name in ("method", "expire_after", "window")}
+        return kept | {given: getattr(limits, name) for name, given in _LIMITS.items()}
 
     def _resume(self, saved: store.Saved) -> None:
         """Take up rounds, generator and pending queries; the model has been made alike."""
@@ -317,12 +323,13 @@ class AskTell(ABC):
         self._rounds, self._told, self._expired = (int(content[name]) for name in ("rounds", "told", "expired"))
         self._generator.bit_generator.state = content["generator"]
         self._uniforms = arrays["uniforms"].tolist()
+        self._source_rows = list(content.get("source_rows") or []) or None  # older files do not say it
         for i, (number, *seen) in enumerate(content["pending"]):
-            score = arrays["pending.scores"][i]
-            score = float(score) if score.ndim == 0 else score
+            score = _unstacked(arrays["pending.scores"][i])
             sample = self._core.unstacked(arrays["pending.samples"], i)
             draw = float(arrays["pending.draws"][i]) if "pending.draws" in arrays else math.nan  # as in older files
-            self._pending[number] = Decision(number, (*seen, score), self, draw, sample)
+            self._pending[number] = Decision(number, Observation._make((*seen, score)), self, draw, sample)
+        self._await_labels()
 
     @property
     def rounds(self) -> int:
@@ -402,22 +409,52 @@ class AskTell(ABC):
         """Let the core observe the decision's sample again; whether the model can still score it."""
         if self._held is not None:
             self._set_aside(self._held)
-        return bool(self._core.peek(decision._sample)[0] >= 0)
+        return bool(self._core.observe(decision._sample, PEEK).label >= 0)
+
+    def _await_labels(self) -> None:
+        """Let the core know the newest of the queries that are pending."""
+        if self._core is not None:
+            newest = itertools.islice(reversed(self._pending.values()), NEWEST_PENDING)
+            self._core.await_labels([one._sample for one in newest])
+
+    def _take_in(self, decision: Any, y: Any) -> int:
+        """The index of a class that was not there before, for a decision that can be told."""
+        if not self._recipe.takes_new_classes or not hasattr(self._core, "add_class"):
+            raise (self._no_class(y) if self._classes else self._not_pending(decision, "tell")) from None
+        name = new_class(y, self._classes)
+        if decision is not self._held:
+            decision = self._recall(decision)
+        self._set_aside(decision)
+        self._core.add_class()
+        self._meter = self._core.meter
+        self._index[name] = len(self._classes)
+        self._classes.append(name)
+        if self._source_rows is not None:
+            self._source_rows.append(0)
+        if not self._observed_again(decision):
+            raise self._core.refusal(decision._sample)
+        self._held = decision
+        return self._index[name]
 
     def _finish(self, decision: Decision, label: int) -> None:
         """Play the second half of the round for the decision in hand."""
-        self._learn(label)
+        self._learn(label, self._weight(decision))
         self._held = None
-        if decision._seen[1]:
+        if decision._seen.query:
             self._close(decision, label)
         else:
             decision._closed, decision._sample = "told", None
 
+    def _weight(self, decision: Decision) -> float:
+        """The least probability of a query over that of this one, at most 1; 0 for a label that was not asked for."""
+        return min(1.0, self._limits.floor / decision._seen.probability) if decision._seen.query else 0.0
+
     def _close(self, decision: Decision, label: int) -> None:
         """The query is answered: its label, or that none came, goes to the meter."""
         del self._pending[decision.id]
+        self._await_labels()
         decision._sample = None
-        chosen, _, pseudolabel, _, probability, _, expected, _ = decision._seen
+        seen = decision._seen
         if label == UNLABELLED:
             decision._closed = "expired"
             self._expired += 1
@@ -425,7 +462,7 @@ class AskTell(ABC):
         else:
             decision._closed = "told"
             self._told += 1
-            self._core.confirm(decision.id, probability, expected, chosen, pseudolabel, label)
+            self._core.confirm(decision.id, seen.probability, seen.expected, seen.label, seen.pseudolabel, label)
 
     def _not_pending(self, decision: object, call: str) -> InputError:
         if not isinstance(decision, Decision):
@@ -448,3 +485,19 @@ class AskTell(ABC):
         missing = " For a label that will not come give None." if isinstance(y, float) and math.isnan(y) else ""
         known = ", ".join(repr(name) for name in self._classes[:20])
         return reject("tell", "y", y, f"no such class; the learner was made for {known}.{missing}")
+
+
+def _stacked(scores: list[Any]) -> Array:
+    """Scores as one array; those from before a class was added are shorter, and are filled up with nan."""
+    rows = [np.atleast_1d(score) for score in scores]
+    stack = np.full((len(rows), max(map(len, rows))), np.nan)
+    for place, row in zip(stack, rows, strict=True):
+        place[: len(row)] = row
+    return stack
+
+
+def _unstacked(row: Array) -> Any:
+    """One score again: a number where it is alone, as it is for two classes."""
+    known = np.atleast_1d(row)
+    known = known[: len(known) - int(np.isnan(known).sum())]
+    return float(known[0]) if len(known) == 1 else known.copy()

@@ -25,8 +25,8 @@ try:
 except ImportError as error:
     raise ImportError("networks need PyTorch: pip install 'osamd[deep]'") from error
 
-from osamd import arbiter, store
 from osamd import budget as budgets
+from osamd import store
 from osamd.asktell import AskTell
 from osamd.decisions import known_classes, share_asked
 from osamd.errors import InputError, lookup, require_kind, require_positive
@@ -34,9 +34,10 @@ from osamd.fleet.core import NetworkCore, NetworkSamples, PresetNetworkCore, qui
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net
-from osamd.fleet.preset import STEPS, PresetFleet, PresetMember, remembered
+from osamd.fleet.preset import PresetFleet, PresetMember, remembered
 from osamd.losses import loss as named_loss
-from osamd.methods import KNOWN, PRESET, InnerLoops, Settings, TeacherStep, meant, refuse_of_the_paper
+from osamd.methods import KNOWN, PRESET, InnerLoops, Method, Settings, TeacherStep, meant, refuse_of_the_paper
+from osamd.recipes import PaperRecipe, PresetRecipe, Recipe, settings_of
 
 
 class OSAMD(AskTell):
@@ -90,6 +91,7 @@ class OSAMD(AskTell):
         budget_window: int | None = None,
         max_labels: int | None = None,
         floor: float | None = None,
+        target_accuracy: float | None = None,
         expire_after: int | None = None,
         window: int = 1000,
         seed: int = 0,
@@ -106,23 +108,22 @@ class OSAMD(AskTell):
             "l2": l2,
             "label_rate": label_rate,
         }
-        method = meant(method, of_the_paper)
-        lookup("OSAMD", "method", method, KNOWN)
-        budget = share_asked(budget)
-        if method == PRESET.name:
+        kind = lookup("OSAMD", "method", meant(method, of_the_paper), KNOWN)
+        recipe: Recipe
+        if kind is PRESET:
             refuse_of_the_paper(of_the_paper)
-            budget, floor = arbiter.limits(budget, floor)
-            settings = Settings(eta=STEPS[0], sigma=1.0, loss=named_loss("softmax"))
+            recipe = PresetRecipe()
         else:
-            settings = self._of_the_paper(of_the_paper)
-        if source is not None and method != PRESET.name:
+            recipe = self._of_the_paper(kind, of_the_paper)
+        if source is not None and kind is not PRESET:
             raise InputError(
                 "`OSAMD(source=...)`: it is what the preset remembers, and the paper's methods have no memory; leave"
                 " source out."
             )
-        limits = budgets.budget(budget, budget_window, max_labels, floor)
+        asking = recipe.asking(share_asked(budget), floor)
+        limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         names = [] if classes is None else known_classes(classes)
-        super().__init__(method, settings, limits, names, expire_after, window, seed)
+        super().__init__(recipe, limits, names, expire_after, window, seed)
         self._dtype, own_device = _kind_of(module)
         self._device = own_device if device is None else device_named(device, f"OSAMD(device={device!r})")
         self._start = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
@@ -136,8 +137,8 @@ class OSAMD(AskTell):
             self._remember(source, seed)
 
     @staticmethod
-    def _of_the_paper(given: dict[str, Any]) -> Settings:
-        """The settings of a method of the paper."""
+    def _of_the_paper(method: Method, given: dict[str, Any]) -> PaperRecipe:
+        """The recipe of a method of the paper."""
         for name, role in (("eta", "the student's step size"), ("sigma", "the query's eagerness")):
             if given[name] is None:
                 raise InputError(
@@ -145,7 +146,7 @@ class OSAMD(AskTell):
                     " all of its settings for the preset, which needs none."
                 )
         eta = require_positive("OSAMD", "eta", given["eta"])
-        return Settings(
+        settings = Settings(
             eta=eta,
             sigma=given["sigma"],
             loss=named_loss(given["loss"] or "softmax", l2=given["l2"] or 0.0),
@@ -153,6 +154,7 @@ class OSAMD(AskTell):
             adaptation=given["adaptation"] or InnerLoops(number=10, rate=0.1),
             label_rate=given["label_rate"],
         )
+        return PaperRecipe(method, settings, eta)
 
     @classmethod
     def load(cls, path: str | Path, module: nn.Module, *, device: torch.device | str | None = None) -> Self:
@@ -218,11 +220,11 @@ class OSAMD(AskTell):
         kinds: dict[str, Any] = {"net": net, "device": self._device, "dtype": self._dtype, "example": row}
         fleet: Fleet | PresetFleet
         try:
-            if self.method == PRESET.name:
+            if not isinstance(self._recipe, PaperRecipe):
                 fleet = PresetFleet([PresetMember(self._module)], shape, self._book[None], **kinds)
                 start = fleet.state.rows[:1]
             else:
-                fleet = Fleet([Member(self._module, self._method, self._settings)], shape, **kinds)
+                fleet = Fleet([Member(self._module, self._method, self._recipe.settings)], shape, **kinds)
                 start = fleet.state.teacher
             scores, tape = net.forward(start, row)
             net.backward(start, tape, torch.zeros_like(scores))
@@ -259,7 +261,9 @@ class OSAMD(AskTell):
                 f"{named}"
             )
         rows = torch.cat([self._later(samples[i]) for i in drawn])
-        self._core.fleet.remember(0, rows, torch.tensor([self._index[labels[i]] for i in drawn]))
+        indices = [self._index[labels[i]] for i in drawn]
+        self._core.fleet.remember(0, rows, torch.tensor(indices))
+        self._source_rows = np.bincount(indices, minlength=len(self._classes)).tolist()
 
     def _later(self, x: Any) -> Tensor:
         """A sample after the first, which must be like it."""
@@ -311,14 +315,17 @@ class OSAMD(AskTell):
             raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
         for name, parameter in module.named_parameters(remove_duplicate=False):
             parameter.requires_grad_(name in content.get("learning", [name]))  # older files do not say it
-        settings = store.settings_from_json(content["settings"])
-        own = {"eta": settings.eta, "loss": settings.loss.name, "l2": settings.loss.l2, **content["modes"]}
+        settings, own = settings_of(content), content["modes"]
+        if settings is not None:
+            own |= {name: getattr(settings, name) for name in ("eta", "sigma", "teacher", "adaptation", "label_rate")}
+            own |= {"loss": settings.loss.name, "l2": settings.loss.l2}
         learner = cls(
             module,
             classes=content["classes"] or None,
             outputs=content["outputs"],
             device=device,
-            **cls._given(content, own),
+            **cls._asking_of(content),
+            **own,
         )
         if content["sample"] is not None:
             learner._embeds = content["whole_numbers"]

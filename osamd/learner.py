@@ -11,22 +11,21 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osamd import arbiter, source, store
 from osamd import budget as budgets
+from osamd import source, store
 from osamd.asktell import AskTell
-from osamd.compiled.core import LinearCore
 from osamd.compiled.preset import PresetCore
 from osamd.decisions import known_classes, plain, share_asked
 from osamd.errors import (
     ENCODE,
     InputError,
+    lookup,
     reject,
     require_finite,
     require_numbers,
@@ -37,6 +36,7 @@ from osamd.geometry import Geometry, euclidean
 from osamd.losses import Loss
 from osamd.losses import loss as named_loss
 from osamd.methods import (
+    KNOWN,
     OF_THE_PAPER,
     PRESET,
     InnerLoops,
@@ -46,12 +46,11 @@ from osamd.methods import (
     meant,
     refuse_of_the_paper,
 )
-from osamd.methods import learner as bound
 from osamd.models import linear
 from osamd.numerics import Array
+from osamd.recipes import REACH, PaperRecipe, PresetRecipe, Recipe, settings_of
 
-REACH = 0.3
-"""eta (features + 1) where no eta is given: with standardised features, how far one step moves a score, about."""
+__all__ = ["OSAMD", "REACH"]
 
 
 class OSAMD(AskTell):
@@ -64,7 +63,9 @@ class OSAMD(AskTell):
 
     `budget` is the largest share of rounds whose label is asked for, over the whole stream, or over any
     `budget_window` rounds; `max_labels` the largest number. How readily it asks is steered so that the budget is spent,
-    from `sigma` on. `floor` is the least probability of a query while the budget allows one.
+    from `sigma` on. `floor` is the least probability of a query while the budget allows one. With a `target_accuracy`
+    it asks for no more than keeps the lower end of the accuracy's interval above it, within the budget; `health` says
+    when that cannot be.
     `expire_after`: with every `tell`, give up waiting for labels that were asked for more than so many rounds ago.
     `window`: the rounds of the sliding accuracy.
 
@@ -105,33 +106,19 @@ class OSAMD(AskTell):
         budget_window: int | None = None,
         max_labels: int | None = None,
         floor: float | None = None,
+        target_accuracy: float | None = None,
         expire_after: int | None = None,
         window: int = 1000,
         seed: int = 0,
     ) -> None:
         numbers = (eta, sigma, loss, l2, geometry, teacher, adaptation, label_rate, standardise)
         of_the_paper = dict(zip(OF_THE_PAPER, numbers, strict=True))
-        method = meant(method, of_the_paper)
-        self._eta = None if eta is None else require_positive("OSAMD", "eta", eta)
-        loss = "hinge" if loss is None else loss
-        settings = Settings(
-            eta=self._eta or REACH,
-            sigma=1.0 if sigma is None else sigma,
-            loss=named_loss(loss, l2=0.0 if l2 is None else l2) if isinstance(loss, str) else loss,
-            geometry=geometry or euclidean(),
-            teacher=teacher or experiments_step(),
-            adaptation=adaptation,
-            label_rate=label_rate,
-        )
-        self._standardise = bool(standardise)
+        recipe = self._recipe_of(meant(method, of_the_paper), of_the_paper)
         self._names: list[str] | None = None
-        budget = share_asked(budget)
-        if method == PRESET.name:
-            refuse_of_the_paper(of_the_paper)
-            budget, floor = arbiter.limits(budget, floor)
-        limits = budgets.budget(budget, budget_window, max_labels, floor)
-        super().__init__(method, settings, limits, known_classes(classes), expire_after, window, seed)
-        if start is not None and self._standardise:
+        asking = recipe.asking(share_asked(budget), floor)
+        limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
+        super().__init__(recipe, limits, known_classes(classes), expire_after, window, seed)
+        if start is not None and standardise:
             raise InputError(
                 "`OSAMD(start=..., standardise=True)`: the weights are for features as they come, and standardised ones"
                 " are of another scale; use from_source, or scale the features yourself."
@@ -141,6 +128,26 @@ class OSAMD(AskTell):
             features = given.shape[-1] - 1 if given.ndim else 0
         if features is not None:
             self._begin(features, start)
+
+    @staticmethod
+    def _recipe_of(method: str, given: Mapping[str, Any]) -> Recipe:
+        """The recipe of a method, with the settings of the paper that were given."""
+        kind = lookup("OSAMD", "method", method, KNOWN)
+        if kind is PRESET:
+            refuse_of_the_paper(given)
+            return PresetRecipe()
+        eta = None if given["eta"] is None else require_positive("OSAMD", "eta", given["eta"])
+        loss = "hinge" if given["loss"] is None else given["loss"]
+        settings = Settings(
+            eta=eta or REACH,
+            sigma=1.0 if given["sigma"] is None else given["sigma"],
+            loss=named_loss(loss, l2=given["l2"] or 0.0) if isinstance(loss, str) else loss,
+            geometry=given["geometry"] or euclidean(),
+            teacher=given["teacher"] or experiments_step(),
+            adaptation=given["adaptation"],
+            label_rate=given["label_rate"],
+        )
+        return PaperRecipe(kind, settings, eta, bool(given["standardise"]))
 
     @classmethod
     def from_source(cls, X: Any, y: Any, *, classes: Sequence[Any] | None = None, **settings: Any) -> Self:
@@ -193,12 +200,15 @@ class OSAMD(AskTell):
         if isinstance(core, PresetCore):
             with np.errstate(over="ignore", invalid="ignore"):  # it refuses what is too large to be squared
                 core.gather(rows)
-        if learner._standardise:
+        elif settings.get("standardise"):
             core.gather(rows)
             rows = core.scaled(rows)
         index = {name: i for i, name in enumerate(names)}
         truth = np.array([index[label] for label in labels])
         core.start(source.fit(rows, truth, len(names)))
+        if isinstance(core, PresetCore):
+            core.remember(rows, truth)
+        learner._source_rows = np.bincount(truth, minlength=len(names)).tolist()
         return learner
 
     @classmethod
@@ -228,17 +238,18 @@ class OSAMD(AskTell):
         return {
             "kind": "linear",
             "features": self._names or width,
-            "eta": self._eta,
-            "standardise": self._standardise,
         }
 
     @classmethod
     def _revive(cls, saved: store.Saved, *like: Any) -> Self:
         content = saved.content
-        settings = store.settings_from_json(content["settings"])
-        parts = {"loss": settings.loss, "geometry": settings.geometry}
-        own = {"eta": content["eta"], "standardise": content["standardise"], **parts}
-        learner = cls(features=content["features"], classes=content["classes"], **cls._given(content, own))
+        settings = settings_of(content)
+        own = {}
+        if settings is not None:
+            own = {name: getattr(settings, name) for name in OF_THE_PAPER if hasattr(settings, name)}
+            own |= {"eta": content["eta"], "standardise": content["standardise"]}
+        asking = cls._asking_of(content)
+        learner = cls(features=content["features"], classes=content["classes"], **asking, **own)
         learner._resume(saved)
         return learner
 
@@ -278,20 +289,9 @@ class OSAMD(AskTell):
                 raise reject("OSAMD", "features", features, "features must be different names, or how many there are.")
             self._names, width = names, len(names)
         plain = linear(width, len(self._classes))
-        if self._method is PRESET:
-            self._begin_preset(width, None if start is None else plain.parameters(start, "OSAMD"))
-            return
-        settings = replace(self._settings, eta=self._eta or REACH / (width + 1))
-        model = linear(width, len(self._classes), signed=settings.geometry.signed)
-        core = LinearCore(bound(self._method, model, settings), self._book, self._meter, self._standardise)
+        core = self._recipe.linear_core(width, len(self._classes), self._book, self._meter)
         if start is not None:
             core.start(plain.parameters(start, "OSAMD"))
-        self._bind(core, self._row)
-
-    def _begin_preset(self, width: int, start: Array | None) -> None:
-        core = PresetCore(width, len(self._classes), self._book, self._meter)
-        if start is not None:
-            core.start(start)
         self._bind(core, self._row)
 
     def _meet(self, x: Any) -> Array:

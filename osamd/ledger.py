@@ -50,6 +50,11 @@ class Ledger:
         return float(np.mean(self.decision == self.label))
 
     @property
+    def balanced_accuracy(self) -> float:
+        """The mean over the classes that occur of the share of their rounds decided rightly."""
+        return balanced(self.decision == self.label, self.label)
+
+    @property
     def label_rate(self) -> float:
         """The share of rounds in which the label was asked for."""
         return float(np.mean(self.asked))
@@ -63,3 +68,12 @@ class Ledger:
     def accumulated_loss(self) -> Array:
         """sum_{s <= t} f(w_s; x_s, y_s), for every t."""
         return np.cumsum(self.loss)
+
+
+def balanced(right: NDArray[np.bool_], label: NDArray[np.int64]) -> float:
+    """Balanced accuracy: the mean over the classes that occur of the share of their rounds that are `right`.
+
+    >>> balanced(np.array([True, True, True, False]), np.array([0, 0, 0, 1]))
+    0.5
+    """
+    return float(np.mean([right[label == index].mean() for index in np.unique(label)]))

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 from osamd.cli import main
-from osamd.methods import PRESET
-from osamd.prequential import compared, peers
+from osamd.prequential import peers
 from osamd.prequential.label_runs import STREAMS, Task, played
 from osamd.prequential.labels import Answer, label_curve, labels_for, sentence
-from osamd.prequential.peers import Score
-from osamd.prequential.shipped import SHIPPED
 
 QUICK = ("--rounds", "150", "--budgets", "20%,10%", "--seeds", "2", "--warmup", "40", "--workers", "1")
 
@@ -195,61 +192,6 @@ def test_refitted_peers_play_on_tables_alone():
     found = label_curve("rotating-gaussian", **settings)
     assert {curve.name for curve in found.curves} == {"osamd-preset", *peers.PEERS} - refitted
     assert found.left_out == {}
-
-
-@pytest.mark.parametrize("stream", SHIPPED)
-def test_a_stream_that_comes_with_a_package_is_drawn_by_its_seed(stream):
-    pytest.importorskip("river")
-    pytest.importorskip("sklearn")
-    x, y = SHIPPED[stream](0, 120)
-    again, other = SHIPPED[stream](0, 120), SHIPPED[stream](1, 120)
-    assert len(x) == len(y) == 120
-    assert np.isfinite(x).all()
-    assert set(y.tolist()) == set(range(y.max() + 1))
-    assert np.array_equal(x, again[0])
-    assert np.array_equal(y, again[1])
-    assert not np.array_equal(x, other[0])
-
-
-def test_the_comparison_writes_both_ways_to_play(tmp_path, capsys):
-    for name in peers.PEERS:
-        pytest.importorskip(peers.PEERS[name].module)
-    arguments = ("--strict", "--rounds", "60", "--seeds", "2", "--streams", "Phishing", "wine", "--workers", "1")
-    compared.main([*arguments, "--out", str(tmp_path)])
-    content = json.loads((tmp_path / "tables.json").read_text())
-    assert content["streams"]["wine"] == {"rounds": 60, "features": 13, "classes": 3}
-    for way in ("as_they_are", "strict"):
-        for learners in content[way]["streams"].values():
-            assert list(learners) == ["osamd-preset", *peers.PEERS]
-            kept = learners.values() if way == "strict" else [learners["osamd-preset"]]
-            assert all(one["labels"] <= 0.05 for learner in kept for one in learner["seeds"])
-    assert content["as_they_are"]["preset_against"]["scikit-activeml split, refitted"]["streams"] == 2
-    assert "Ahead of River entropy sampler on" in capsys.readouterr().out
-
-
-def test_the_tally_counts_streams_and_is_clear_where_the_seeds_agree():
-    def scores(*accuracies):
-        return [Score(accuracy, 0.05) for accuracy in accuracies]
-
-    low = dict.fromkeys(peers.PEERS, scores(0.1, 0.1, 0.1))
-    found = {
-        "clear": {**low, PRESET.name: scores(0.80, 0.81, 0.82), "river-entropy": scores(0.70, 0.71, 0.72)},
-        "ahead": {**low, PRESET.name: scores(0.80, 0.70, 0.90), "river-entropy": scores(0.79, 0.79, 0.79)},
-        "behind": {**low, PRESET.name: scores(0.60, 0.61, 0.62), "river-entropy": scores(0.70, 0.71, 0.73)},
-    }
-    counted = compared.tally(found, "river-entropy")
-    assert counted[:4] == (2, 1, 1, 3)
-    assert compared.tally(found, None) == counted
-    assert compared.tally(found, "skactiveml-split").clearly_ahead == 3
-
-
-def test_the_comparison_refuses_in_a_sentence_where_a_peer_is_missing(capsys, monkeypatch):
-    missing = {name: peer._replace(module="no_such_module") for name, peer in peers.PEERS.items()}
-    monkeypatch.setattr("osamd.prequential.compared.PEERS", missing)
-    with pytest.raises(SystemExit) as exit:
-        compared.main([])
-    assert exit.value.code == 2
-    assert "pip install 'osamd[river,skactiveml]'" in capsys.readouterr().err
 
 
 def test_rows_are_scaled_by_what_came_before_them():

@@ -13,12 +13,13 @@ import pytest
 import osamd.prequential.command
 from osamd.cli import main
 from osamd.errors import InputError
+from osamd.evaluation.answers import Delay
 from osamd.evaluation.intervals import mean_90
 from osamd.learner import OSAMD, REACH
 from osamd.methods import KNOWN, METHODS, Settings, learner
 from osamd.models import linear
 from osamd.play import play
-from osamd.prequential.delays import KINDS, Delay, arrivals, delay_generator, delay_named
+from osamd.prequential.delays import KINDS, delay_named
 from osamd.prequential.report import tables
 from osamd.prequential.runs import share
 from osamd.streams import Arrays
@@ -606,41 +607,6 @@ def test_a_reader_that_stops_early_does_not_take_the_files_away(table, tmp_path,
     with pytest.raises(Stopped):
         command(table, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out")
     assert sorted(os.listdir(tmp_path / "out")) == FILES
-
-
-DELAYS = ["fixed:30", "random:40", "bursty:50", "lost:0.3", "random:20,bursty:64,lost:0.1", "fixed:5,random:3"]
-
-
-@pytest.mark.parametrize("text", DELAYS)
-def test_no_label_comes_before_it_was_asked_for_and_groups_do_not_matter(text):
-    delay = delay_named(text)
-    whole = arrivals(delay, delay_generator(7), 0, 1000)
-    assert (whole.when >= np.arange(1000)).all()
-    generator = delay_generator(7)
-    parts = [arrivals(delay, generator, first, 250) for first in range(0, 1000, 250)]
-    assert np.array_equal(np.concatenate([part.when for part in parts]), whole.when)
-    assert np.array_equal(np.concatenate([part.lost for part in parts]), whole.lost)
-    other = arrivals(delay, delay_generator(8), 0, 1000)
-    drawn = "random" in text or "lost" in text
-    assert (np.array_equal(other.when, whole.when) and np.array_equal(other.lost, whole.lost)) is not drawn
-
-
-def test_delays_have_the_law_they_are_called_by():
-    rounds = 20_000
-    asked = np.arange(rounds)
-    late = arrivals(Delay(random=100.0), delay_generator(0), 0, rounds).when - asked
-    # A geometric law of mean 100 has deviation 100.5: seven standard errors of the mean, and of the share at 0.
-    assert abs(late.mean() - 100.0) < 7 * 100.5 / np.sqrt(rounds)
-    assert abs((late == 0).mean() - 1 / 101) < 7 * np.sqrt(0.01 / rounds)
-    assert abs((late > 200).mean() - (100 / 101) ** 201) < 7 * np.sqrt(0.14 / rounds)
-    batches = arrivals(Delay(bursty=500), delay_generator(0), 0, rounds).when
-    assert set(batches % 500) == {499}
-    assert (batches - asked).max() == 499
-    assert (arrivals(Delay(fixed=30), delay_generator(0), 10, 5).when == np.arange(10, 15) + 30).all()
-    lost = arrivals(Delay(lost=0.2), delay_generator(0), 0, rounds).lost
-    assert abs(lost.mean() - 0.2) < 7 * np.sqrt(0.16 / rounds)
-    assert not arrivals(Delay(), delay_generator(0), 0, rounds).lost.any()
-    assert arrivals(Delay(lost=1.0), delay_generator(0), 0, rounds).lost.all()
 
 
 def test_a_delay_can_be_given_as_text_or_as_a_value():

@@ -55,6 +55,7 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.evaluation.mmd",
         "osamd.evaluation.propositions",
         "osamd.evaluation.theory",
+        "osamd.evaluation.arbiter",
         "osamd.evaluation.constants",
         "osamd.evaluation.intervals",
         "osamd.evaluation.many",

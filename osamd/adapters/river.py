@@ -11,9 +11,10 @@
 A feature that a sample lacks is 0, as in River's own linear models, and one that is new starts with weight 0.
 
 River declares no classes, so the model grows. It begins with two that have no name yet: the first label names the one
-it decides for at first, the second label the other. That is OSAMD on the two classes, as if they had been declared. A
-third label makes the model one of several classes (Algorithm 2): w becomes the two rows -w/2 and +w/2, which score the
-old classes against each other as before, and every class from there on begins with a row of zeros.
+it decides for at first, the second label the other. The default learner takes in further classes by itself. Of the
+paper's methods a third label makes the model one of several classes (Algorithm 2): w becomes the two rows -w/2 and
++w/2, which score the old classes against each other as before, and every class from there on begins with a row of
+zeros.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from osamd import meter, preset
+from osamd import meter
 from osamd.adapters import needs
 from osamd.decisions import Decision
 from osamd.errors import InputError, reject
 from osamd.learner import OSAMD, REACH
 from osamd.methods import PRESET, meant
 from osamd.numerics import Array
+from osamd.preset.state import parts_of, widened
+from osamd.preset.views import named
 from osamd.store import Saved
 
 try:
@@ -118,7 +121,7 @@ class OSAMDClassifier(base.Classifier):
         if self.learner is None or len(self._classes) < 2:
             return dict.fromkeys(self._classes, 1.0)
         shares = self.learner.predict_proba(self._row(x))
-        return {name: shares[index] for name, index in self._classes.items()}
+        return {name: shares.get(index, 0.0) for name, index in self._classes.items()}
 
     def _ready(self, x: Sample, y: Any) -> OSAMD:
         """The learner, with a column for every feature of x and a place for the class y."""
@@ -143,7 +146,7 @@ class OSAMDClassifier(base.Classifier):
             raise InputError("`learn_one(decision=...)`: nothing was asked of this model yet; call ask_one first.")
         if y is not None and y not in self._classes:
             known = len(self._classes)
-            if known >= 2:
+            if known >= 2 and self.learner.method != PRESET.name:  # which takes in classes as it is told
                 self.learner = grown(self.learner, self._width, known + 1)
             # A model that knows nothing decides for the second of its two classes.
             self._classes[y] = 1 - known if known < 2 else known
@@ -170,19 +173,16 @@ def grown(learner: OSAMD, features: int, classes: int) -> OSAMD:
     Rounds, budget, draws, pending queries and accuracy go on. Its classes are 0, 1, ...
     """
     arrays, content = learner._saved()
-    arrays["meter"] = meter.widened(arrays["meter"], classes)
     had = int(content["features"])
     if learner.method == PRESET.name:
-        _grow_preset(arrays, had, features, classes)
+        parts = named(parts_of(widened(learner._core._state, features)))
+        arrays |= {name: part.copy() for name, part in parts.items()}
     else:
+        arrays["meter"] = meter.widened(arrays["meter"], classes)
         for name in ("teacher", "student"):
             arrays[name] = _grown_rows(arrays[name], features, classes)
     if "pending.samples" in arrays:
         arrays["pending.samples"] = np.pad(arrays["pending.samples"], ((0, 0), (0, features - had)))
-        scores = arrays["pending.scores"]
-        if classes > 2:
-            scores = np.stack([-0.5 * scores, 0.5 * scores], axis=1) if scores.ndim == 1 else scores
-            arrays["pending.scores"] = np.pad(scores, ((0, 0), (0, classes - scores.shape[1])))
     return OSAMD._revive(Saved(arrays, content | {"features": features, "classes": list(range(classes))}))
 
 
@@ -191,28 +191,9 @@ def _grown_rows(rows: Array, features: int, classes: int) -> Array:
     if classes > 2 and len(rows) == 1:
         rows = np.concatenate([-0.5 * rows, 0.5 * rows])
     had = rows.shape[1] - 1
-    wider = np.zeros((preset.rows_of(classes), features + 1))
+    wider = np.zeros((1 if classes == 2 else classes, features + 1))
     wider[: len(rows), :had], wider[: len(rows), -1] = rows[:, :had], rows[:, -1]
     return wider
-
-
-def _grow_preset(arrays: dict[str, Array], had: int, features: int, classes: int) -> None:
-    """The same of the preset's experts; features that are new have been 0 in all samples it remembers."""
-    head, more = arrays["head"].copy(), (0, features - had)
-    head[preset.CLASSES], head[preset.FEATURES] = classes, features
-    models = arrays["models"].reshape(preset.MODELS, -1, had + 1)
-    by_class, more_classes = (preset.PACES, -1, had), (0, classes - arrays["counts"].size // preset.PACES)
-    arrays |= {
-        "head": head,
-        "mean": np.pad(arrays["mean"], more),
-        "variance": np.pad(arrays["variance"], more),
-        "scale": np.pad(arrays["scale"], more, constant_values=1.0),
-        "models": np.stack([_grown_rows(model, features, classes) for model in models]).ravel(),
-        "kept": np.pad(arrays["kept"].reshape(had, -1), (more, (0, 0))).ravel(),
-        "counts": np.pad(arrays["counts"].reshape(preset.PACES, -1), ((0, 0), more_classes)).ravel(),
-    }
-    for name in ("centres", "spreads"):
-        arrays[name] = np.pad(arrays[name].reshape(by_class), ((0, 0), more_classes, more)).ravel()
 
 
 class OSAMDActive(ActiveLearningClassifier):

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd.adapters import needs
-from osamd.arbiter import POWER
 from osamd.decisions import Decision
 from osamd.errors import InputError, reject
 from osamd.learner import OSAMD
 from osamd.methods import PRESET
 from osamd.numerics import Array
+from osamd.preset.arbiter import POWER
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
@@ -134,7 +134,7 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def margin(self, X: Any) -> Array:
         """The confidence in every row that the query asks by: |H|, or best minus second-best score, of the teacher;
-        of the preset the margin of its mixture to the power `osamd.arbiter.POWER`."""
+        of the preset the margin of its mixture to the power `osamd.preset.arbiter.POWER`."""
         margins = np.array([decision.margin for decision in self._decisions(X)])
         return margins**POWER if self.learner_.method == PRESET.name else margins
 

@@ -13,20 +13,17 @@ from typing import Any
 import numba
 import numpy as np
 
-from osamd.budget import enter, terms
 from osamd.compiled.kernels import kind_of_round, once
 from osamd.compiled.lowering import jit, lower
 from osamd.compiled.one import SEEN, VECTORS, halves, memory_of, of_classes, params, sizes
+from osamd.decisions import Observation, Said, counting, refused
 from osamd.errors import ENCODE, LONGEST, InputError, require_numbers, require_place
-from osamd.honest import confirm, expect
+from osamd.meter import NO_SOURCE, NOT_GIVEN, confirm
 from osamd.methods import Learner
 from osamd.numerics import Array
 
 PARTS = 15
 """Which number of the memory says where the four places of book, meter, statistics and end stand."""
-
-PEEK = -1.0
-"""In place of a uniform: observe, and count nothing."""
 
 
 class Rows(ABC):
@@ -53,6 +50,9 @@ class Rows(ABC):
                 " missing values first."
             )
         return InputError(f"`ask(x=...)`: {self.too_large}")
+
+    def await_labels(self, samples: list[Array]) -> None:  # noqa: B027
+        """Most models ask for what they want to know, whatever else is awaited."""
 
     def stacked(self, samples: list[Array]) -> Array:
         return np.array(samples)
@@ -93,19 +93,22 @@ class LinearCore(Rows):
         self.book, self.meter, self._statistics = parts(self._memory)
         kind = f"ask {kind_of_round(learner)}"
         ask, tell = once(kind, learner, lambda: _compiled(learner, standardise), standardise)
-        self.observe: Callable[[Array, float], Any] = partial(ask, self._memory)
+        self._ask: Callable[[Array, float], Any] = partial(ask, self._memory)
         if learner.model.classes > 2:
-            self._one_score, self.observe = self.observe, self._observe_several
-        self.learn: Callable[[int], Any] = partial(tell, self._memory)
+            self.observe = self._observe_several  # type: ignore[method-assign]
+        self._tell: Callable[[int], Any] = partial(tell, self._memory)
         self.confirm: Callable[..., Any] = partial(confirming(), self.meter)
         self._standardise = standardise
 
-    def _observe_several(self, sample: Array, u: float) -> Any:
-        # Compiled code that returns an array cannot be kept on disk, so the scores are copied here.
-        return *self._one_score(sample, u)[:7], of_classes(self._memory)[1].copy()
+    def observe(self, sample: Array, u: float) -> Observation:
+        return Observation._make(self._ask(sample, u))
 
-    def peek(self, sample: Array) -> Any:
-        return self.observe(sample, PEEK)
+    def _observe_several(self, sample: Array, u: float) -> Observation:
+        # Compiled code that returns an array cannot be kept on disk, so the scores are copied here.
+        return Observation._make((*self._ask(sample, u)[:-1], of_classes(self._memory)[1].copy()))
+
+    def learn(self, y: int, weight: float = 0.0) -> None:
+        self._tell(y)
 
     def last(self) -> Array:
         features, _, size, _ = sizes(self._memory)
@@ -114,7 +117,7 @@ class LinearCore(Rows):
         return sample
 
     def probabilities(self, score: Any) -> list[float]:
-        if self._learner.model.classes == 2:
+        if np.ndim(score) == 0:
             second = 1.0 / (1.0 + math.exp(-score)) if score >= 0.0 else 1.0 - 1.0 / (1.0 + math.exp(score))
             return [1.0 - second, second]
         shares = np.exp(score - score.max())
@@ -206,28 +209,28 @@ def first_score(memory: Any) -> Any:
 
 
 def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
-    decide: Any
+    observe: Any
     learn: Any
-    decide, learn = (lower(half) for half in halves(learner))
+    observe, learn = (lower(half) for half in halves(learner))
     score = flat_score if kind_of_round(learner) == "flat" else first_score
-    for helper in (parts, standardised, gather, score, terms, enter, expect):
+    for helper in (parts, standardised, gather, score, refused):
         lower(helper)
 
-    def ask(memory: Any, x: Any, u: Any) -> Any:
-        book, meter, statistics = parts(memory)
-        sigma, floor, withheld = terms(book)
+    def decide(memory: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
         memory[2], memory[3] = sigma, floor
         if x.shape[0] != int(memory[11]):
-            return -1, False, 0, 0.0, 0.0, 0, 0.0, score(memory)
-        label, query = decide(memory, standardised(statistics, x) if standardise else x, u)
+            return refused()
+        label, query = observe(memory, standardised(parts(memory)[2], x) if standardise else x, u)
         if label < 0:
-            return -1, False, 0, 0.0, 0.0, 0, 0.0, score(memory)
+            return refused()
         pseudolabel, margin, probability = int(memory[SEEN + 1]), memory[SEEN + 2], memory[SEEN + 3]
-        expected = 0.0
-        if u >= 0.0:
-            enter(book, margin, probability, query)
-            expected = expect(meter, margin, probability, query, label, pseudolabel)
-        return label, query, pseudolabel, margin, probability, withheld, expected, score(memory)
+        return Said(label, query, pseudolabel, margin, probability, margin, NO_SOURCE, NOT_GIVEN)
+
+    count = lower(counting(lower(decide)))
+
+    def ask(memory: Any, x: Any, u: Any) -> Any:
+        book, meter, _ = parts(memory)
+        return count(memory, book, meter, x, u) + (score(memory),)  # noqa: RUF005 (numba takes no starred tuples)
 
     def tell(memory: Any, y: Any) -> Any:
         learn(memory, y)

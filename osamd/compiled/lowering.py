@@ -33,18 +33,18 @@ _lowered: set[Any] = {numerics.lane_sum, numerics.dot, models.binary_scores}
 
 SOURCES = (
     "algorithm.py",
-    "arbiter.py",
     "budget.py",
+    "decisions.py",
     "honest.py",
     "losses.py",
     "meter.py",
     "models.py",
     "numerics.py",
-    "preset.py",
     "queries.py",
     "scores.py",
     "compiled/*.py",
     "geometry/*.py",
+    "preset/*.py",
 )
 """Where everything that is lowered stands, beside the file of the function that is compiled: that one numba checks."""
 

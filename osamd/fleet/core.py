@@ -11,15 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from osamd import budget as budgets
 from osamd import honest
-from osamd.arbiter import POWER
+from osamd.decisions import Observation, Said, counting, refused
 from osamd.errors import InputError, require_place
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet
 from osamd.fleet.preset import HANDICAP, PresetFleet, opinion, order
 from osamd.fleet.round import Decision as RoundDecision
+from osamd.meter import NO_SOURCE, NOT_GIVEN
 from osamd.numerics import Array
+from osamd.preset.arbiter import POWER, dissent
 
 
 class NetworkSamples(ABC):
@@ -32,27 +33,21 @@ class NetworkSamples(ABC):
     """What to make anew where the learner is lost."""
     _row: Tensor
 
-    def observe(self, sample: Tensor, u: float) -> Any:
-        label, query, pseudolabel, margin, probability, withheld, _, score = seen = self._see(sample, u)
-        if label < 0:
-            return seen
-        budgets.enter(self.book, self._confidence(margin), probability, query)
-        expected = honest.expect(self.meter, margin, probability, query, label, pseudolabel)
-        return label, query, pseudolabel, margin, probability, withheld, expected, score
+    _score: Any
 
-    def peek(self, sample: Tensor) -> Any:
-        return self._see(sample, 1.0)
-
-    def _confidence(self, margin: float) -> float:
-        """What the query's rule takes for the margin."""
-        return margin
+    def observe(self, sample: Tensor, u: float) -> Observation:
+        seen = _count(self, self.book, self.meter, sample, u)
+        return Observation._make((*seen, None if seen[0] < 0 else self._score))
 
     @abstractmethod
-    def _see(self, sample: Tensor, u: float) -> Any:
-        """Label, query, pseudolabel, margin, probability, why it is withheld, 0 and the score; -1 where it cannot."""
+    def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
+        """What the networks say of a sample; row and score are kept."""
+
+    def await_labels(self, samples: list[Tensor]) -> None:  # noqa: B027
+        """Networks ask for what they want to know, whatever else is awaited."""
 
     @abstractmethod
-    def learn(self, y: int) -> None:
+    def learn(self, y: int, weight: float = 0.0) -> None:
         """The second half, for the sample seen last."""
 
     @abstractmethod
@@ -103,8 +98,7 @@ class NetworkCore(NetworkSamples):
         self._probabilities = probabilities
         self._said: RoundDecision
 
-    def _see(self, sample: Tensor, u: float) -> Any:
-        sigma, floor, withheld = budgets.terms(self.book)
+    def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
         with quietly():
             self.fleet.rates.sigma.fill_(sigma)
             self.fleet.rates.floor.fill_(floor)
@@ -113,12 +107,13 @@ class NetworkCore(NetworkSamples):
                 said = self.fleet.round.observe(self.fleet.state, sample, drawn)
             scores = said.scores[0]
             if not bool(torch.isfinite(scores).all() & torch.isfinite(said.margin).all()):
-                return -1, False, 0, 0.0, 0.0, 0, 0.0, None
-            self._row, self._said = sample, said._replace(heard=None)
-            numbers = float(said.margin), float(said.probability), withheld, 0.0, scores.double().cpu().numpy()
-            return int(said.label), bool(said.query), int(said.pseudolabel), *numbers
+                return refused()
+            self._row, self._said, self._score = sample, said._replace(heard=None), scores.double().cpu().numpy()
+            margin, label, pseudolabel = float(said.margin), int(said.label), int(said.pseudolabel)
+            query, probability = bool(said.query), float(said.probability)
+        return Said(label, query, pseudolabel, margin, probability, margin, NO_SOURCE, NOT_GIVEN)
 
-    def learn(self, y: int) -> None:
+    def learn(self, y: int, weight: float = 0.0) -> None:
         with quietly():
             label = torch.tensor([y], device=self.fleet.device)
             self.fleet.round.learn(self.fleet.state, self._row, self._said, label)
@@ -139,20 +134,18 @@ class PresetNetworkCore(NetworkSamples):
         self._shares: Array
         self._pseudolabel = 0
 
-    def _confidence(self, margin: float) -> float:
-        return float(margin**POWER)
-
-    def _see(self, sample: Tensor, u: float) -> Any:
+    def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
         with quietly(), taking(), threads_for(self.fleet.net.size):
             self.fleet.see(sample)
         shares = self.fleet.shares.cpu().numpy().reshape(-1)
         if not np.isfinite(shares).all():
-            return -1, False, 0, 0.0, 0.0, 0, 0.0, None
-        label, margin, probability, query = opinion(self.fleet.losses[0], shares, self._mixture, self.book, u)
+            return refused()
+        label, margin, probability, query = opinion(self.fleet.losses[0], shares, self._mixture, u, sigma, floor)
         self._row, self._shares, self._pseudolabel = sample, shares.copy(), label
-        withheld = budgets.terms(self.book)[2]
-        logs = np.log(np.maximum(self._mixture, 1e-300))
-        return label, query, label, float(margin), float(probability), withheld, 0.0, logs
+        self._score = np.log(np.maximum(self._mixture, 1e-300))
+        apart = dissent(self.fleet.losses[0], shares, HANDICAP, label)
+        confidence = float(margin**POWER)
+        return Said(label, bool(query), label, float(margin), float(probability), confidence, NO_SOURCE, apart)
 
     @property
     def believes_teacher(self) -> bool:
@@ -160,7 +153,7 @@ class PresetNetworkCore(NetworkSamples):
         student, teacher = self.fleet.losses[0]
         return bool(teacher + HANDICAP < student)
 
-    def learn(self, y: int) -> None:
+    def learn(self, y: int, weight: float = 0.0) -> None:
         fleet = self.fleet
         orders = torch.zeros(fleet.orders.shape, dtype=fleet.orders.dtype)
         losses, counts = fleet.losses[0].copy(), fleet.counts[0].copy()
@@ -172,6 +165,13 @@ class PresetNetworkCore(NetworkSamples):
 
     def probabilities(self, score: Array) -> list[float]:
         return list(np.exp(score).tolist())
+
+
+def _decided(core: NetworkSamples, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
+    return core.decide(sample, u, sigma, floor)
+
+
+_count = counting(_decided)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """The preset for networks: a memory, steps in the network's own scale, and an arbiter; it needs no step size.
 
 As in `osamd.preset`, a conservative student trains itself on pseudolabels, an aggressive teacher learns from the newest
-labels alone, and an arbiter (`osamd.arbiter`) mixes their probabilities. The mixture gives the pseudolabel, decides,
-and says how unsure it is. With p_e the probabilities of student (e = 0) and teacher (1):
+labels alone, and an arbiter (`osamd.preset.arbiter`) mixes their probabilities. The mixture gives the pseudolabel,
+decides, and says how unsure it is. With p_e the probabilities of student (e = 0) and teacher (1):
 
     p = sum_e a_e p_e,  a_e ~ exp(-L_e - HANDICAP [e > 0])          opinion: pseudolabel, decision, margin m
     ask with probability max(floor, sigma / (sigma + m^POWER))      active query, sigma steered to the budget
@@ -31,13 +31,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from osamd.arbiter import POWER, mix, weigh
 from osamd.budget import enter, terms
 from osamd.compiled.lowering import jit, lower
 from osamd.errors import InputError
 from osamd.fleet.fleet import COLUMNS, Playing, example_of, net_of
 from osamd.fleet.net import Net, stack
 from osamd.numerics import Array
+from osamd.preset.arbiter import POWER, mix, weigh
 from osamd.queries import query_probability
 from osamd.scores import UNLABELLED
 
@@ -199,10 +199,9 @@ def remembered(count: int, seed: int) -> list[int]:
     return [int(i) for i in np.random.default_rng([_REMEMBERED, seed]).choice(count, MEMORY, replace=False)]
 
 
-def opinion(losses: Any, shares: Any, mixture: Any, book: Any, u: float) -> Any:
+def opinion(losses: Any, shares: Any, mixture: Any, u: float, sigma: float, floor: float) -> Any:
     """The arbiter's label and margin, the probability of a query, and whether u falls below it."""
     label, margin = mix(losses, shares, HANDICAP, mixture)
-    sigma, floor, _ = terms(book)
     probability = query_probability(margin**POWER, sigma, floor)
     return label, margin, probability, u < probability
 
@@ -246,7 +245,8 @@ def decide(shares: Any, u: Any, y: Any, losses: Any, counts: Any, books: Any, or
     for i in range(models):
         for c in range(classes):
             own[c], own[classes + c] = shares[i, c], shares[models + i, c]
-        label, margin, probability, query = opinion(losses[i], own, mixture, books[i], u[i])
+        sigma, floor, _ = terms(books[i])
+        label, margin, probability, query = opinion(losses[i], own, mixture, u[i], sigma, floor)
         enter(books[i], margin**POWER, probability, query)
         record[i, 0], record[i, 1], record[i, 2] = label, label, margin
         record[i, 3], record[i, 4], record[i, 5] = probability, query, -math.log(max(mixture[y[i]], 1e-300))
@@ -256,6 +256,6 @@ def decide(shares: Any, u: Any, y: Any, losses: Any, counts: Any, books: Any, or
 @lru_cache
 def compiled() -> Any:
     """`decide`, compiled."""
-    for helper in (opinion, enter, order):
+    for helper in (terms, opinion, enter, order):
         lower(helper)
     return jit(decide)

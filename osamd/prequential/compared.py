@@ -1,178 +1,202 @@
-"""The preset beside scikit-activeml and River on streams that come with packages, each started from nothing.
+"""Our default learner beside simple peers on tables and generated streams, each started from nothing.
 
-    python -m osamd.prequential.compared --strict --out results/tables
+    python -m osamd.prequential.compared --groups chosen tested --budgets 1%,2%,5%,10% --seeds 5 --out results/tables
 
-It needs both: pip install 'osamd[river,skactiveml]'. Writes tables.json and prints a table: accuracy by stream and
-learner, and of how many streams the preset is ahead. With --strict there is a second one, in which a peer's query that
-would break the promise that the preset keeps, asked <= budget t after every round t, is not answered and not counted.
+It needs pip install 'osamd[research]'. Prints accuracy and balanced accuracy by stream and learner with a summary, and
+writes them to tables.json. What the peers score is kept in a file and used again, so that only our learner is played
+once they are there; --peers-only fills that file and plays nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from osamd.errors import InputError, require_number, require_whole
-from osamd.evaluation.intervals import mean_90
+from osamd.errors import InputError, require_whole
 from osamd.evaluation.many import run_many
-from osamd.methods import PRESET
-from osamd.numerics import Array
-from osamd.prequential.label_runs import Task, played
-from osamd.prequential.labels import point
-from osamd.prequential.peers import PEERS, Score
-from osamd.prequential.shipped import SHIPPED
-from osamd.reproduce.results import Report, Table, in_seeds, in_words
-from osamd.streams.base import Labels
+from osamd.prequential.groups import ALL, GROUPS
+from osamd.prequential.labels import shares_of
+from osamd.prequential.peers import Score
+from osamd.prequential.refitted import REFITTED
+from osamd.prequential.standings import MEASURES, Standing, content, in_json, standing, stream_table, summary_table
+from osamd.prequential.trials import OURS, RIVALS, Key, Trial, cheapest_first, kept_scores, key, play, size, standing_in
+from osamd.reproduce.results import Report, Table, in_seeds
 from osamd.terminal import files, progress
 
-LEARNERS = {PRESET.name: PRESET.title} | {name: peer.title for name, peer in PEERS.items()}
-BEST = "the best of them on each stream, looking back"
-Found = dict[str, dict[str, list[Score]]]
-"""By stream and learner: a score for every seed."""
+Found = dict[float, dict[str, dict[str, dict[int, Score]]]]
+"""By budget, stream, learner and seed."""
 
 
-class Tally(NamedTuple):
-    """On how many streams the preset's mean is ahead of a peer's, and on how many it clearly is, or clearly is not.
+class Plan(NamedTuple):
+    """What is compared."""
 
-    Clearly: the 90 % interval of the difference over the seeds, each on the same rows, leaves out 0.
-    """
+    streams: Sequence[str] = tuple(ALL)
+    budgets: Sequence[float] = (0.01, 0.02, 0.05, 0.1)
+    peers: Sequence[str] = tuple(REFITTED)
+    first_seed: int = 0
+    seeds: int = 5
+    slow_seeds: int = 3
+    """Seeds, of these, that a slow peer plays: a forest takes most of the time."""
+    rounds: int = 3000
+    kept: Path | None = None
+    """The file that keeps what the peers score."""
 
-    ahead: int
-    clearly_ahead: int
-    clearly_behind: int
-    streams: int
-    difference: float
-    """The mean over the streams, a share of the rounds."""
+    def trials(self, learner: str) -> list[Trial]:
+        slow = learner != OURS and RIVALS[learner].slow
+        last = self.first_seed + (min(self.seeds, self.slow_seeds) if slow else self.seeds)
+        kept = None if self.kept is None else str(self.kept)
+        return [
+            Trial(stream, seed, budget, learner, self.rounds, kept)
+            for stream in self.streams
+            for seed in range(self.first_seed, last)
+            for budget in self.budgets
+        ]
 
 
-def compare(
-    streams: Sequence[str] = tuple(SHIPPED),
-    *,
-    budget: float = 0.05,
-    seeds: int = 3,
-    rounds: int = 3000,
-    strict: bool = False,
-    workers: int | None = None,
-    progress: Callable[[], None] | None = None,
-) -> Found:
+def played_peers(plan: Plan, workers: int | None = None) -> dict[Trial, Score]:
+    """What the peers score: kept from before, or played now."""
+    asked = {trial: standing_in(trial) for peer in plan.peers for trial in plan.trials(peer)}
+    known: dict[Key, Score] = {} if plan.kept is None else kept_scores(plan.kept)
+    keys = {trial: key(trial) for trial in set(asked.values())}
+    missing = cheapest_first([trial for trial in dict.fromkeys(asked.values()) if keys[trial] not in known])
+    if plan.kept is not None:
+        plan.kept.parent.mkdir(parents=True, exist_ok=True)
+    with progress("peers", len(missing)) as one_done:
+        played = dict(zip(missing, run_many(play, missing, workers=workers, progress=one_done), strict=True))
+    return {trial: played[other] if other in played else known[keys[other]] for trial, other in asked.items()}
+
+
+def compare(plan: Plan, workers: int | None = None) -> Found:
     """Play all learners on the same rows; a seed draws the rows and the queries."""
-    require_peers()
-    with tempfile.TemporaryDirectory(prefix="osamd-compared-") as folder:
-        tasks = {}
-        for number, stream in enumerate(streams):
-            for seed in range(seeds):
-                x, y = SHIPPED[stream](seed, rounds)
-                place = str(Path(folder) / f"{number}-{seed}.npz")
-                np.savez(place, x=x, y=y, first=x[:0], known=y[:0], classes=int(y.max()) + 1)
-                for name in LEARNERS:
-                    tasks[stream, name, seed] = Task(place, len(y), 0, name, budget, seed, strict)
-        scores = run_many(played, list(tasks.values()), workers=workers, progress=progress)
+    peers = played_peers(plan, workers)
+    ours = plan.trials(OURS)
+    with progress(OURS, len(ours)) as one_done:
+        scores = dict(zip(ours, run_many(play, ours, workers=workers, progress=one_done), strict=True))
     found: Found = {}
-    for (stream, name, _), score in zip(tasks, scores, strict=True):
-        found.setdefault(stream, {}).setdefault(name, []).append(score)
+    for trial, score in (scores | peers).items():
+        by_learner = found.setdefault(trial.budget, {}).setdefault(trial.stream, {})
+        by_learner.setdefault(trial.learner, {})[trial.seed] = score
     return found
 
 
-def require_peers() -> None:
-    for peer in PEERS.values():
-        if not peer.installed:
-            raise InputError(f"`compare`: {peer.package} is not installed; pip install 'osamd[river,skactiveml]'.")
+def grouped(streams: Sequence[str]) -> dict[str, list[str]]:
+    """The streams that are played, by group."""
+    by_group = {group: [name for name in streams if name in members] for group, members in GROUPS.items()}
+    return {group: names for group, names in by_group.items() if names}
 
 
-def tally(found: Found, peer: str | None) -> Tally:
-    """The preset against one peer; None: against the one with the highest mean on each stream, looking back."""
-    gaps = []
-    for learners in found.values():
-        accuracies = {name: np.array([one.accuracy for one in scores]) for name, scores in learners.items()}
-        best = max(PEERS, key=lambda name: float(accuracies[name].mean()))
-        gaps.append(mean_90(accuracies[PRESET.name] - accuracies[peer or best]))
-    sure = [gap.mean for gap in gaps if gap.half_width_90 is not None and abs(gap.mean) > gap.half_width_90]
-    return Tally(
-        sum(gap.mean > 0 for gap in gaps),
-        sum(one > 0 for one in sure),
-        sum(one < 0 for one in sure),
-        len(gaps),
-        float(np.mean([gap.mean for gap in gaps])),
-    )
-
-
-def tallies(found: Found) -> dict[str, Tally]:
-    """By title, the best of them last."""
-    return {peer.title: tally(found, name) for name, peer in PEERS.items()} | {BEST: tally(found, None)}
-
-
-def content(found: Found, budget: float) -> dict[str, Any]:
-    """The content of tables.json for one way to play; accuracies and labels are shares of the rounds."""
+def standings(found: Found, streams: Sequence[str]) -> dict[tuple[str, float, str], Standing]:
+    """By group, budget and measure."""
     return {
-        "streams": {
-            stream: {
-                name: {
-                    **{key: mean._asdict() for key, mean in point(budget, scores)._asdict().items() if key != "budget"},
-                    "seeds": [one._asdict() for one in scores],
-                }
-                for name, scores in learners.items()
-            }
-            for stream, learners in found.items()
-        },
-        "preset_against": {title: one._asdict() for title, one in tallies(found).items()},
+        (group, budget, measure): standing({name: by_stream[name] for name in names}, measure)
+        for group, names in grouped(streams).items()
+        for measure in MEASURES
+        for budget, by_stream in found.items()
     }
 
 
-def size(x: Array, y: Labels) -> dict[str, int]:
-    return {"rounds": len(y), "features": int(x.shape[1]), "classes": int(y.max()) + 1}
+def report(found: Found, plan: Plan) -> Report:
+    sizes = {name: size(name, plan.first_seed, plan.rounds) for name in plan.streams}
+    rows_played = {name: one.rounds for name, one in sizes.items()}
+    stood = standings(found, plan.streams)
+    tables = [_with_notes(summary_table(stood), plan)]
+    for (group, budget, measure), _ in stood.items():
+        some = {name: found[budget][name] for name in grouped(plan.streams)[group]}
+        title = f"{measure.capitalize()} %, {group} streams, {100 * budget:g} % of the labels"
+        tables.append(stream_table(some, rows_played, measure, f"{title}, {in_seeds(plan.seeds)}"))
+    told: dict[str, Any] = {
+        "rounds_at_most": plan.rounds,
+        "first_seed": plan.first_seed,
+        "seeds": plan.seeds,
+        "versions": {RIVALS[name].package: RIVALS[name].version for name in plan.peers},
+        "peers": {name: RIVALS[name].title for name in plan.peers},
+        "streams": {
+            name: {
+                "group": next(group for group, names in GROUPS.items() if name in names),
+                "rounds": one.rounds,
+                "features": one.features,
+                "classes": one.classes,
+            }
+            for name, one in sizes.items()
+        },
+        "summary": in_json(stood),
+        "scores": {f"{budget:g}": content(by_stream) for budget, by_stream in found.items()},
+    }
+    return Report(tables, told)
 
 
-def table(found: Found, title: str) -> Table:
-    """Accuracy % (labels %) by stream and learner, and below it who is ahead."""
-    rows = []
-    for stream, learners in found.items():
-        points = [point(None, scores) for scores in learners.values()]
-        rows.append([stream, *(f"{in_words(one.accuracy, 1, 0.01)} ({100 * one.labels.mean:.1f})" for one in points)])
+def _with_notes(table: Table, plan: Plan) -> Table:
     notes = [
-        f"Ahead of {peer} on {one.ahead} of {one.streams} streams (clearly on {one.clearly_ahead}, clearly behind on"
-        f" {one.clearly_behind}); on average by {100 * one.difference:+.1f} points."
-        for peer, one in tallies(found).items()
+        f"At most {plan.rounds:,} rows of each stream, started from nothing; every learner keeps the budget at every"
+        " round, and all peers ask by random variable uncertainty.",
     ]
-    narrow = ["\n".join(name.split()) for name in LEARNERS.values()]
-    return Table(title, ["stream", *narrow], rows, notes)
+    slow = [RIVALS[name].title for name in plan.peers if RIVALS[name].slow]
+    if slow and plan.slow_seeds < plan.seeds:
+        notes.append(
+            f"The slow peers ({'; '.join(slow)}) play {plan.slow_seeds} of the {plan.seeds} seeds; differences to them"
+            " are over those."
+        )
+    return table._replace(notes=notes)
+
+
+def require_packages(plan: Plan) -> None:
+    for name in plan.peers:
+        if not RIVALS[name].installed:
+            raise InputError(f"`compare`: {RIVALS[name].package} is not installed; pip install 'osamd[research]'.")
+
+
+def plan_of(given: argparse.Namespace) -> Plan:
+    """The plan that the options mean, refused where it cannot be played."""
+    for option in ("rounds", "seeds", "slow_seeds"):
+        require_whole("compare", f"--{option.replace('_', '-')}", getattr(given, option))
+    require_whole("compare", "--first-seed", given.first_seed, least=0)
+    streams = given.streams or [name for group in given.groups for name in GROUPS[group]]
+    plan = Plan(
+        streams,
+        shares_of(given.budgets.split(",")),
+        given.peers,
+        given.first_seed,
+        given.seeds,
+        given.slow_seeds,
+        given.rounds,
+        given.kept or given.out / "peers.jsonl",
+    )
+    require_packages(plan)
+    return plan
+
+
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m osamd.prequential.compared", description=__doc__)
+    add = parser.add_argument
+    add("--groups", nargs="+", choices=GROUPS, default=list(GROUPS), help="of streams (both)")
+    add("--streams", nargs="+", choices=ALL, metavar="NAME", help="these streams instead of whole groups")
+    add("--budgets", default="1%,2%,5%,10%", help="shares of the rounds (1%%,2%%,5%%,10%%)")
+    add("--peers", nargs="+", choices=RIVALS, default=list(REFITTED), metavar="NAME", help=", ".join(RIVALS))
+    add("--seeds", type=int, default=5, help="how many (5)")
+    add("--first-seed", type=int, default=0, help="the first of them; constants are chosen on seeds from 100 on (0)")
+    add("--slow-seeds", type=int, default=3, help="how many of them slow peers play (3)")
+    add("--rounds", type=int, default=3000, help="at most, of each stream (3000)")
+    add("--workers", type=int, help="processes, all cores by default")
+    add("--kept", type=Path, help="file that keeps what the peers score (peers.jsonl in the folder of --out)")
+    add("--peers-only", action="store_true", help="play the peers that the file lacks, and nothing else")
+    add("--out", type=Path, default=Path("results/tables"), help="folder for tables.json")
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m osamd.prequential.compared", description=__doc__)
-    parser.add_argument("--strict", action="store_true", help="also with every peer held to the budget at every round")
-    parser.add_argument("--budget", type=float, default=0.05, help="share of the rounds (0.05)")
-    parser.add_argument("--rounds", type=int, default=3000, help="at most, of each stream (3000)")
-    parser.add_argument("--seeds", type=int, default=3, help="0, 1, ... (3)")
-    parser.add_argument("--streams", nargs="+", choices=SHIPPED, default=list(SHIPPED), metavar="NAME")
-    parser.add_argument("--workers", type=int, help="processes, all cores by default")
-    parser.add_argument("--out", type=Path, default=Path("results/tables"), help="folder for tables.json")
+    parser = options()
     given = parser.parse_args(arguments)
     try:
-        require_peers()
-        require_number("compare", "--budget", given.budget, lambda v: 0.0 < v <= 1.0, "a share of the rounds, as 0.05.")
-        for option in ("rounds", "seeds"):
-            require_whole("compare", f"--{option}", getattr(given, option))
+        plan = plan_of(given)
+        if given.peers_only:
+            print(f"{len(played_peers(plan, given.workers))} scores of peers are in {plan.kept}.")
+            return
+        with files(given.out, "tables.json") as deliver:
+            deliver(report(compare(plan, given.workers), plan))
     except InputError as error:
         parser.error(str(error))
-    settings = {"budget": given.budget, "seeds": given.seeds, "rounds": given.rounds}
-    ways = {"as_they_are": False} | ({"strict": True} if given.strict else {})
-    said: dict[str, Any] = {**settings, "versions": {peer.package: peer.version for peer in PEERS.values()}}
-    said["streams"] = {stream: size(*SHIPPED[stream](0, given.rounds)) for stream in given.streams}
-    tables = []
-    with files(given.out, "tables.json") as deliver:
-        for way, strict in ways.items():
-            with progress(way, len(given.streams) * given.seeds * len(LEARNERS)) as told:
-                found = compare(given.streams, **settings, strict=strict, workers=given.workers, progress=told)
-            held = ", every peer held to the budget at every round" if strict else ""
-            interval = in_seeds(given.seeds, ", mean ± half-width of the 90 % interval")
-            tables.append(table(found, f"Accuracy % (labels %) from nothing{held}, {interval}"))
-            said[way] = content(found, given.budget)
-        deliver(Report(tables, said))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from osamd.errors import InputError, nearest
 from osamd.learner import OSAMD
 from osamd.methods import PRESET
 from osamd.numerics import Array
-from osamd.prequential.peers import PEERS, STREAM_STEP, TABLE_STEP, Rows, Score
+from osamd.prequential.peers import PEERS, STREAM_STEP, TABLE_STEP, Rows, Score, scored
 from osamd.reproduce.rotating_gaussian import paper_settings
 from osamd.streams import (
     PriorShift,
@@ -118,12 +118,12 @@ def played(task: Task) -> Score:
 
 def score(learner: OSAMD, x: Array, y: list[int]) -> Score:
     """Test, then train, a row after the other; a label is told where it is asked for."""
-    ask, tell, right = learner.ask, learner.tell, 0
+    ask, tell, decided = learner.ask, learner.tell, []
     for row, label in zip(np.ascontiguousarray(x), y, strict=True):
         decision = ask(row)
-        right += decision.label == label
+        decided.append(decision.label)
         tell(decision, label if decision.query else None)
-    return Score(right / len(y), learner.asked / len(y))
+    return scored(decided, np.array(y), learner.asked)
 
 
 def own_settings(place: str) -> dict[str, Any]:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd.errors import InputError
+from osamd.evaluation.answers import Delay
 from osamd.learner import OSAMD
 from osamd.methods import KNOWN, OF_THE_PAPER, PRESET
 from osamd.numerics import Array
-from osamd.prequential.delays import Delay
 from osamd.prequential.playing import Played, play
 from osamd.streams.base import Labels
 from osamd.tables import Rows
@@ -41,7 +41,7 @@ class Player:
         if self._start is not None:
             self._start(KNOWN[method].title + what, self._rounds)
         blocks = self._blocks if watch is None else watch(self._blocks)
-        played = play(learner, blocks, seed, late, self._done)
+        played = play(learner, blocks, seed, late, self._done, self._data.classes)
         self._rounds = len(played.ledger)
         return played
 
@@ -49,14 +49,16 @@ class Player:
 def started(data: Rows, settings: dict[str, Any]) -> OSAMD:
     """A learner that was fitted to the warm-up rows, where there are any."""
     x, y = data.source
-    if settings["method"] == PRESET.name:  # it scales and steps by itself
+    if settings["method"] == PRESET.name:  # it scales and steps by itself, and takes in new classes
         settings = {name: value for name, value in settings.items() if name not in OF_THE_PAPER}
+        classes = data.declared
     else:
         settings = settings | {"standardise": True}
+        classes = data.classes
     if not len(y):
-        return OSAMD(features=data.features, classes=data.classes, **settings)
+        return OSAMD(features=data.features, classes=classes, **settings)
     labels = [data.classes[i] for i in y.tolist()]
-    return OSAMD.from_source(_Named(data.features, x), labels, classes=data.classes, **settings)
+    return OSAMD.from_source(_Named(data.features, x), labels, classes=classes, **settings)
 
 
 class Alone:

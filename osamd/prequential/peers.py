@@ -8,7 +8,7 @@ What is not installed is left out.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata, util
 from typing import Any, NamedTuple, Protocol
 
@@ -32,10 +32,22 @@ AHEAD = 32
 
 
 class Score(NamedTuple):
-    """What one run reports, as shares of its rounds."""
+    """What one run reports: the accuracy and the labels as shares of its rounds, and the mean recall of the classes."""
 
     accuracy: float
     labels: float
+    balanced_accuracy: float
+
+
+def scored(decided: Sequence[int] | Labels, truth: Labels, asked: int) -> Score:
+    """The score of the decisions; balanced accuracy is the mean recall of the classes that occur.
+
+    >>> scored([0, 0, 0, 0], np.array([0, 0, 0, 1]), asked=2)
+    Score(accuracy=0.75, labels=0.5, balanced_accuracy=0.5)
+    """
+    right = np.asarray(decided) == truth
+    recalls = [float(right[truth == one].mean()) for one in np.unique(truth)]
+    return Score(float(right.mean()), asked / len(truth), float(np.mean(recalls)))
 
 
 class Play(Protocol):
@@ -108,7 +120,7 @@ def skactiveml(name: str, refitted: bool = False) -> Play:
         uniform = name == "StreamRandomSampling"
         strategy = getattr(strategies, name)(budget=budget, random_state=seed)
         labelled, labels = list(first), known.tolist()
-        right = asked = 0
+        asked, outcome = 0, []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a model that has met no label or one class
             if refitted or not labels:
@@ -121,7 +133,7 @@ def skactiveml(name: str, refitted: bool = False) -> Play:
                 one = x[t : t + 1]
                 if not decided:  # many at once, for a call is slow; a label makes them void
                     decided = clf.predict(x[t : t + AHEAD])[::-1].tolist()
-                right += int(decided.pop()) == label
+                outcome.append(int(decided.pop()))
                 given = {} if uniform else {"clf": clf}
                 queried, utilities = strategy.query(candidates=one, return_utilities=True, **given)
                 if strict and asked + 1 > budget * (t + 1):
@@ -137,7 +149,7 @@ def skactiveml(name: str, refitted: bool = False) -> Play:
                         clf.fit(np.array(labelled), labels)
                     else:
                         clf.partial_fit(one, [label])
-        return Score(right / len(y), asked / len(y))
+        return scored(outcome, y, asked)
 
     return play
 
@@ -158,15 +170,15 @@ def river(rows: Rows, budget: float, seed: int, strict: bool = False) -> Score:
         for row, label in zip(first.tolist(), known.tolist(), strict=True):
             sampler.learn_one(dict(enumerate(row)), name(label))
     first_labels = 0 if len(known) else FIRST * classes
-    right = asked = 0
+    asked, outcome = 0, []
     for t, (row, label) in enumerate(zip(x.tolist(), y.tolist(), strict=True), start=1):
         sample = dict(enumerate(row))
         decided, ask = sampler.predict_one(sample)
-        right += decided == name(label)
+        outcome.append(int(decided) if isinstance(decided, int) else -1)  # no class before the first label
         if (ask or asked < first_labels) and asked + 1 <= budget * t:
             asked += 1
             sampler.learn_one(sample, name(label))
-    return Score(right / len(y), asked / len(y))
+    return scored(outcome, y, asked)
 
 
 def _skactiveml(title: str, strategy: str, refitted: bool = False) -> Peer:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osamd.errors import InputError
+from osamd.evaluation.answers import Answers, Delay, Desk
 from osamd.learner import OSAMD
 from osamd.ledger import Ledger
 from osamd.losses import loss
 from osamd.numerics import Array
-from osamd.prequential.delays import Arrivals, Delay, arrivals, delay_generator
 from osamd.streams.base import Labels
 
 Blocks = Iterable[tuple[Array, Labels]]
@@ -48,54 +48,33 @@ def play(
     seed: int,
     delay: Delay | None = None,
     progress: Callable[[int], None] | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> Played:
-    """Play a learner over rows with their labels (indices into its classes), test then train.
+    """Play a learner over rows with their labels (indices into `classes`, or else its own), test then train.
+
+    `classes` may grow as the blocks are read, where the learner takes in new ones.
 
     Without a delay a label that is asked for is told at once: `osamd.play` on the same seed. With one it is told at the
     end of the round in which it arrives; labels that are still under way after the last row are not told.
     """
-    classes = learner.classes
-    index = {name: i for i, name in enumerate(classes)}
-    generator = delay_generator(seed)
+    classes = learner.classes if classes is None else classes
     book, checks = _Book(), _Checks(learner)
-    came: list[int] = []
-    due: dict[int, list[tuple[Any, Any]]] = {}
-    ask, tell, expire = learner.ask, learner.tell, learner.expire
-    t = 0
+    desk = Desk(learner, classes, Answers(delay or Delay()), seed)
+    ask, take = learner.ask, desk.take
     for x, y in blocks:
-        late = None if delay is None else arrivals(delay, generator, t, len(y))
-        whens, lost = ([], []) if late is None else _listed(late)
-        first, decisions = t, []
-        for row, label in zip(np.ascontiguousarray(x), [classes[i] for i in y.tolist()], strict=True):
+        decisions = []
+        for row, truth in zip(np.ascontiguousarray(x), y.tolist(), strict=True):
             decision = ask(row)
             decisions.append(decision)
-            if not decision.query:
-                tell(decision)
-            elif late is None:
-                tell(decision, label)
-                came.append(t)
-            else:
-                due.setdefault(whens[t - first], []).append((decision, None if lost[t - first] else label))
-            if due and t in due:
-                for waiting, told in due.pop(t):
-                    if told is None:
-                        expire(waiting)
-                    else:
-                        tell(waiting, told)
-                        came.append(t)
-            t += 1
-            if t == checks.next:
+            take(decision, truth)
+            if desk.rounds == checks.next:
                 checks.take()
-        book.enter(decisions, index, y)
+        book.enter(decisions, {name: i for i, name in enumerate(classes)}, learner.classes, y)
         if progress is not None:
-            progress(t)
-    if not t:
+            progress(desk.rounds)
+    if not desk.rounds:
         raise InputError("no row after the warm-up has a label; give a table with labelled rows.")
-    return Played(learner, book.ledger(), np.array(came, dtype=np.int64), checks.taken)
-
-
-def _listed(late: Arrivals) -> tuple[list[int], list[bool]]:
-    return late.when.tolist(), late.lost.tolist()
+    return Played(learner, book.ledger(), np.array(desk.came, dtype=np.int64), checks.taken)
 
 
 class _Checks:
@@ -120,9 +99,10 @@ class _Book:
     def __init__(self) -> None:
         self._parts: list[tuple[Any, ...]] = []
 
-    def enter(self, decisions: list[Any], index: dict[Any, int], y: Labels) -> None:
+    def enter(self, decisions: list[Any], index: dict[Any, int], known: list[Any], y: Labels) -> None:
         count = len(decisions)
-        margins = _margins(np.array([decision.score for decision in decisions]), y)
+        order = np.array([index[name] for name in known])
+        margins = _margins(_in_order([decision.score for decision in decisions], order, len(index)), y)
         self._parts.append(
             (
                 y,
@@ -139,10 +119,28 @@ class _Book:
         return Ledger(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
 
 
+def _in_order(scores: list[Any], order: NDArray[np.int64], classes: int) -> Array:
+    """Scores, a column for each class of the rows; `order` says which of them the learner's own classes are.
+
+    The one score of two classes is that of the second less that of the first. A class that the learner had not met
+    scores as the least likely one of those that it had.
+
+    >>> _in_order([1.0, np.array([0.5, 0.3, 0.2])], np.array([0, 2, 1]), 4).tolist()
+    [[-0.5, -0.5, 0.5, -0.5], [0.5, 0.2, 0.3, 0.2]]
+    """
+    rows = [np.array([-0.5 * score, 0.5 * score]) if np.ndim(score) == 0 else score for score in scores]
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    placed = np.empty((len(rows), classes))
+    for length in np.unique(lengths).tolist():
+        at = np.flatnonzero(lengths == length)
+        alike = np.stack([rows[i] for i in at])
+        placed[at] = alike.min(axis=1, keepdims=True)
+        placed[np.ix_(at, order[:length])] = alike
+    return placed
+
+
 def _margins(scores: Array, y: Labels) -> Array:
-    """Psi of the true class: yH for one score a round, else its score less the best of the others."""
-    if scores.ndim < 2:
-        return np.where(y == 1, scores, -scores)
+    """Psi of the true class: its score less the best of the others."""
     rows = np.arange(len(y))
     own = scores[rows, y]
     others = scores.copy()

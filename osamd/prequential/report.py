@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from osamd import __version__
 from osamd.evaluation.intervals import Mean, mean_90
+from osamd.gain import Gain
 from osamd.honest import LABELS_NEEDED, Accuracy
 from osamd.methods import KNOWN, PRESET
 from osamd.numerics import Array
@@ -57,6 +58,7 @@ def content(outcome: Outcome) -> dict[str, Any]:
         "settings": dict(outcome.settings),
         "label": outcome.label,
         "classes": list(outcome.classes),
+        "new_classes": outcome.new_classes,
         "warmup_rows": outcome.warmup,
         "rows_without_label": outcome.unlabelled,
         "features": sum(len(column.features) for column in outcome.columns),
@@ -64,12 +66,18 @@ def content(outcome: Outcome) -> dict[str, Any]:
         "last_rounds": last_rounds(rounds),
         "methods": {name: _measured(runs) for name, runs in outcome.repeats.items()},
         "baselines": {
-            name.replace("-", "_"): {"title": one.title, "accuracy": one.accuracy, "last": one.last}
+            name.replace("-", "_"): {
+                "title": one.title,
+                "accuracy": one.accuracy,
+                "balanced_accuracy": one.balanced_accuracy,
+                "last": one.last,
+            }
             for name, one in outcome.baselines.items()
         },
         "by_class": by_class(outcome),
         "estimate": _estimate(outcome.learner.accuracy()),
         "estimate_of_window": _estimate(outcome.learner.accuracy(window=True)),
+        "gain_over_source": _gain(outcome.learner.gain()),
         "health": {"state": health.state, "why": health.why, "remedy": health.remedy},
     }
     if outcome.without_delay is not None:
@@ -88,6 +96,7 @@ def _measured(runs: Sequence[Run]) -> dict[str, Any]:
     first = runs[0]
     return {
         "accuracy": mean_90([run.accuracy for run in runs])._asdict(),
+        "balanced_accuracy": mean_90([run.balanced_accuracy for run in runs])._asdict(),
         "last": mean_90([run.last for run in runs])._asdict(),
         "labels": mean_90([run.labels for run in runs])._asdict(),
         "pseudolabel_errors": mean_90([run.pseudolabel_errors for run in runs])._asdict(),
@@ -120,6 +129,13 @@ def _estimate(found: Accuracy) -> dict[str, Any]:
         "labels": found.labels,
         "blind_rounds": found.blind,
     }
+
+
+def _gain(found: Gain) -> dict[str, Any] | None:
+    """What was gained over the source model, from the labels told alone; None where that is not known."""
+    if not found.known:
+        return None
+    return {"gain": float(found.value), "low": float(found.low), "high": float(found.high), "level": found.level}
 
 
 def _curve(outcome: Outcome) -> dict[str, Any]:
@@ -171,13 +187,13 @@ def _counted(number: int, thing: str) -> str:
 
 def _columns(outcome: Outcome) -> list[str]:
     last = f"last {_counted(last_rounds(len(outcome.ledger)), 'round')} %"
-    return ["accuracy %", last, "labels %", "labels", "pseudolabel errors %"]
+    return ["accuracy %", "balanced %", last, "labels %", "labels", "pseudolabel errors %"]
 
 
 def _cells(runs: Sequence[Run]) -> list[str]:
     """Means over the seeds; pseudolabel errors where pseudolabels are used."""
     used = KNOWN[runs[0].method].self_training
-    shown = [_with_interval(runs, what) for what in ("accuracy", "last", "labels")]
+    shown = [_with_interval(runs, what) for what in ("accuracy", "balanced_accuracy", "last", "labels")]
     return [*shown, f"{_asked(runs):,}", _mean(runs, "pseudolabel_errors") if used else "-"]
 
 
@@ -186,10 +202,11 @@ def _with_interval(runs: Sequence[Run], what: str) -> str:
 
 
 def _baselines(outcome: Outcome) -> list[list[str]]:
-    return [
-        [one.title, f"{100 * one.accuracy:.2f}", f"{100 * one.last:.2f}", "0.00", "0", "-"]
-        for one in outcome.baselines.values()
-    ]
+    found = []
+    for one in outcome.baselines.values():
+        shares = (one.accuracy, one.balanced_accuracy, one.last)
+        found.append([one.title, *(f"{100 * share:.2f}" for share in shares), "0.00", "0", "-"])
+    return found
 
 
 def _methods(outcome: Outcome) -> Table:
@@ -307,6 +324,9 @@ def notes(outcome: Outcome) -> list[str]:
     features = sum(len(column.features) for column in outcome.columns)
     start = f"Started from {_counted(outcome.warmup, 'labelled row')}"
     said = [f"{start}; {_counted(features, 'feature')}; classes {classes}."]
+    if outcome.new_classes:
+        new = ", ".join(map(repr, outcome.new_classes[:10])) + (", ..." if len(outcome.new_classes) > 10 else "")
+        said.append(f"First seen after the warm-up, and taken in when a label named it: {new}.")
     if outcome.meant_by:
         said.append(
             f"--{outcome.meant_by} means the paper's OSAMD (--method osamd), which has no budget unless --budget is"
@@ -356,14 +376,21 @@ def _on_estimate(outcome: Outcome) -> list[str]:
 
 
 def _on_baseline(outcome: Outcome) -> list[str]:
-    """That the labels were of no use, where the model of the warm-up left alone is as good."""
+    """By how many points the model of the warm-up, left alone, would have been better, and what to do then."""
     alone = outcome.baselines.get("left-alone")
-    ours = [run.accuracy for run in outcome.repeats[outcome.settings["method"]]]
-    if alone is None or alone.accuracy < float(np.mean(ours)):
+    ours = float(np.mean([run.accuracy for run in outcome.repeats[outcome.settings["method"]]]))
+    if alone is None or alone.accuracy < ours:
         return []
+    points = f"{100 * (alone.accuracy - ours):.2f}"
+    if points == "0.00":
+        return [
+            f"Left alone, the model of the warm-up is right in {100 * alone.accuracy:.2f} % too: here the labels gained"
+            " nothing, as where nothing drifts that matters."
+        ]
     return [
-        f"Left alone, the model of the warm-up is right in {100 * alone.accuracy:.2f} %, as good or better: here the"
-        " labels gained nothing, as where nothing drifts that matters."
+        f"Leaving the model of the warm-up alone would have been better, by {points} points: it is right in"
+        f" {100 * alone.accuracy:.2f} %. If nothing drifts, keep that model and ask for few labels, to notice when"
+        " something does; else raise --budget, or give more rows to the --warmup."
     ]
 
 

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd import arbiter
 from osamd.errors import InputError, lookup, require_whole
+from osamd.evaluation.answers import Delay
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.learner import OSAMD, REACH
-from osamd.ledger import Ledger
+from osamd.ledger import Ledger, balanced
 from osamd.methods import KNOWN, METHODS, PRESET, meant
 from osamd.numerics import Array
-from osamd.prequential.delays import Delay, delay_named
+from osamd.prequential.delays import delay_named
 from osamd.prequential.passes import Alone, Kept, Player, Start
 from osamd.prequential.playing import Check, Played
+from osamd.preset import arbiter
 from osamd.tables import Column, Rows, rows
 from osamd.tables.table import Class
 
@@ -39,6 +40,8 @@ class Run(NamedTuple):
 
     method: str
     accuracy: float
+    balanced_accuracy: float
+    """The mean over the classes that occur of the accuracy among their rounds."""
     labels: float
     """Asked for."""
     pseudolabel_errors: float
@@ -61,6 +64,7 @@ class Baseline(NamedTuple):
 
     title: str
     right: NDArray[np.bool_]
+    balanced_accuracy: float
 
     @property
     def accuracy(self) -> float:
@@ -127,6 +131,11 @@ class Outcome:
         return self.data.row(sample)
 
     @property
+    def new_classes(self) -> list[Class]:
+        """The classes that first appeared after the warm-up."""
+        return self.classes[len(self.data.declared) :]
+
+    @property
     def run(self) -> Run:
         """The method asked for."""
         return self.runs[self.settings["method"]]
@@ -165,7 +174,8 @@ def run(
     The label of a row is told only where the learner asked for it, after the `delay` ("fixed:100", "random:100",
     "bursty:500", "lost:0.2", or several with commas); with a delay the same is played without, too. Without a `method`,
     eta and sigma it is the preset; with eta or sigma the paper's OSAMD. `compare` plays the paper's methods beside it,
-    on the same rows and draws; those that ask uniformly do so at the rate it took. The draws decide what is asked, so
+    on the same rows and draws; those that ask uniformly do so at the rate it took. The preset takes in classes that
+    first appear after the warm-up, unless `classes` are given. The draws decide what is asked, so
     that `seeds` of them are played (seed, seed + 1, ...; 5 where methods or delays are compared, else 1), and means
     over them are reported. `budget` is a share of the rounds (0.05 or "5%"), `max_labels` a count; the preset asks for
     at most 5 % where no budget is given. How tables are read is told by `osamd.tables.rows`; for the paper's methods
@@ -208,7 +218,10 @@ def run(
     late = None if delay is None else delay_named(delay)
     seed = require_whole("run", "seed", seed, 0)
     limits: dict[str, Any] = {"budget": rate, "max_labels": max_labels}
-    data = rows(table, label, warmup=warmup, classes=classes, drop=drop, categorical=categorical, format=format)
+    grow = kind is PRESET
+    data = rows(
+        table, label, warmup=warmup, classes=classes, drop=drop, categorical=categorical, format=format, grow=grow
+    )
     again = compare or late is not None
     count = require_whole("run", "seeds", seeds if seeds is not None else SEEDS if again else 1)
     common = {"eta": eta, "sigma": sigma, "window": _window(rate)}
@@ -256,7 +269,10 @@ def run(
         without_delay=prompt[0] if prompt else None,
         repeats=found,
         repeats_without_delay=prompt,
-        baselines={name: Baseline(*one) for name, one in alone.found().items()},
+        baselines={
+            name: Baseline(title, right, balanced(right, main.ledger.label))
+            for name, (title, right) in alone.found().items()
+        },
         data=data,
         meant_by=meant_by,
     )
@@ -309,6 +325,7 @@ def _run_of(method: str, played: Played) -> Run:
     return Run(
         method=method,
         accuracy=ledger.accuracy,
+        balanced_accuracy=ledger.balanced_accuracy,
         labels=ledger.label_rate,
         pseudolabel_errors=ledger.pseudolabel_errors / len(ledger),
         asked=learner.asked,

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd import arbiter
 from osamd.budget import budget, open_book
 from osamd.errors import InputError, lookup
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.methods import KNOWN, METHODS, PRESET, Settings
 from osamd.numerics import Array
+from osamd.preset import arbiter
 from osamd.reproduce.columns import COLUMNS, Column, described
 from osamd.streams import RealStream
 from osamd.streams.base import query_generator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from osamd import arbiter
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.methods import KNOWN, METHODS, PRESET
+from osamd.preset import arbiter
 from osamd.reproduce import rotating_gaussian
 from osamd.reproduce.paper import TABLE_1, PaperRow
 from osamd.reproduce.rotating_gaussian import ROUNDS, SIGMA, Run

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd import arbiter
 from osamd.compiled import play
 from osamd.evaluation.comparators import exact_optima
 from osamd.evaluation.many import run_many
@@ -23,6 +22,7 @@ from osamd.losses import loss
 from osamd.methods import KNOWN, METHODS, PRESET, InnerLoops, Settings, experiments_step, learner
 from osamd.models import linear
 from osamd.numerics import Array
+from osamd.preset import arbiter
 from osamd.streams import rotating_gaussian
 
 START = (0.4, 0.0, -4.0)

@@ -332,20 +332,20 @@ class Engine:
     def _round(self, client_id: str | None, row: Array) -> Event:
         live = self._live
         decision = live.play(row)
-        chosen, _, pseudolabel, margin, probability, _, _, score = decision._seen
+        seen = decision._seen
         event = self._write(
             "sample",
             decision.id,
             client_id=client_id,
             features=row.tobytes(),
             draw=decision.draw,
-            decision=int(chosen),
-            pseudolabel=int(pseudolabel),
-            margin=float(margin),
-            probability=float(probability),
+            decision=int(seen.label),
+            pseudolabel=int(seen.pseudolabel),
+            margin=float(seen.margin),
+            probability=float(seen.probability),
             query=decision.query,
             withheld=decision.withheld,
-            score=np.asarray(score, dtype=np.float64).tobytes(),
+            score=np.asarray(seen.score, dtype=np.float64).tobytes(),
         )
         if client_id is not None:
             self._fresh[client_id] = event

@@ -1,10 +1,10 @@
-"""Hardships around any stream: wrong labels, a rare class, features that say nothing, features of any scale."""
+"""Hardships around any stream: wrong labels, a rare class, and features that say nothing, drift away or go astray."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from osamd.errors import (
     require_kind,
     require_number,
     require_numbers,
+    require_positive,
     require_whole,
 )
 from osamd.numerics import Array
@@ -24,6 +25,16 @@ from osamd.streams.base import DrawnStream, Drift, Labels, Stream
 _HARDSHIP, _HARDSHIP_SOURCE, _UNITS = 4, 5, 6  # beside those of streams.base and streams.changes
 
 STREAM = "use one such as rotating_gaussian() or Arrays(x, y)"
+
+
+class Draws(NamedTuple):
+    """What a hardship knows of the samples that it is put around."""
+
+    rounds: NDArray[np.int64]
+    """Their rounds; those of the source lie before the stream, and are negative."""
+    generator: np.random.Generator
+    fixed: Any
+    """What `Hardship.fixed` gave for the seed."""
 
 
 class Hardship(Stream):
@@ -41,8 +52,11 @@ class Hardship(Stream):
         self.depth = _wrappers(stream)
 
     @abstractmethod
-    def hardened(self, x: Array, y: Labels, generator: np.random.Generator, seed: int) -> tuple[Array, Labels]:
+    def hardened(self, x: Array, y: Labels, draws: Draws) -> tuple[Array, Labels]:
         """Samples of the stream within as they are here."""
+
+    def fixed(self, seed: int) -> Any:
+        """What all rounds of a seed share; nothing unless a hardship has something to share."""
 
     def truth(self, seed: int) -> Labels:
         """The labels of all rounds before any of them was made wrong, to measure accuracy against."""
@@ -50,13 +64,15 @@ class Hardship(Stream):
         return within.truth(seed) if isinstance(within, Hardship) else within.sample(seed)[1]
 
     def blocks(self, seed: int) -> Iterator[tuple[Array, Labels]]:
-        generator = np.random.default_rng([_HARDSHIP, seed, self.depth])
+        generator, fixed, first = np.random.default_rng([_HARDSHIP, seed, self.depth]), self.fixed(seed), 0
         for x, y in self.stream.blocks(seed):
-            yield self.hardened(x, y, generator, seed)
+            yield self.hardened(x, y, Draws(np.arange(first, first + len(y)), generator, fixed))
+            first += len(y)
 
     def source(self, count: int, seed: int) -> tuple[Array, Labels]:
         x, y = self.stream.source(count, seed)
-        return self.hardened(x, y, np.random.default_rng([_HARDSHIP_SOURCE, seed, self.depth]), seed)
+        generator = np.random.default_rng([_HARDSHIP_SOURCE, seed, self.depth])
+        return self.hardened(x, y, Draws(np.arange(-len(y), 0), generator, self.fixed(seed)))
 
     @property
     def drift(self) -> Drift | None:
@@ -81,8 +97,8 @@ class NoisyLabels(Hardship):
         rule = "share is that of the labels which are wrong: a number between 0 and 1."
         self.share = require_number("NoisyLabels", "share", share, lambda v: 0.0 <= v <= 1.0, rule)
 
-    def hardened(self, x: Array, y: Labels, generator: np.random.Generator, seed: int) -> tuple[Array, Labels]:
-        drawn, which = generator.random((len(y), 2)).T
+    def hardened(self, x: Array, y: Labels, draws: Draws) -> tuple[Array, Labels]:
+        drawn, which = draws.generator.random((len(y), 2)).T
         classes = len(self.classes)
         other = (y + 1 + (which * (classes - 1)).astype(np.int64)) % classes
         return x, np.where(drawn < self.share, other, y)
@@ -100,8 +116,8 @@ class IrrelevantFeatures(Hardship):
         self.count = require_whole("IrrelevantFeatures", "count", count)
         super().__init__(stream, "irrelevant features", self.count)
 
-    def hardened(self, x: Array, y: Labels, generator: np.random.Generator, seed: int) -> tuple[Array, Labels]:
-        return np.hstack([x, generator.standard_normal((len(x), self.count))]), y
+    def hardened(self, x: Array, y: Labels, draws: Draws) -> tuple[Array, Labels]:
+        return np.hstack([x, draws.generator.standard_normal((len(x), self.count))]), y
 
 
 class UnscaledFeatures(Hardship):
@@ -132,6 +148,9 @@ class UnscaledFeatures(Hardship):
             raise reject("UnscaledFeatures", argument, values, rule)
         return numbers
 
+    def fixed(self, seed: int) -> tuple[Array, Array]:
+        return self.units(seed)
+
     def units(self, seed: int) -> tuple[Array, Array]:
         """The scale and the shift of each feature on this seed; a given scale without a shift is not shifted."""
         generator = np.random.default_rng([_UNITS, seed, self.depth])
@@ -141,9 +160,58 @@ class UnscaledFeatures(Hardship):
         shift = away if self.scale is None else np.zeros(self.features)
         return scale, shift if self.shift is None else self.shift
 
-    def hardened(self, x: Array, y: Labels, generator: np.random.Generator, seed: int) -> tuple[Array, Labels]:
-        scale, shift = self.units(seed)
+    def hardened(self, x: Array, y: Labels, draws: Draws) -> tuple[Array, Labels]:
+        scale, shift = draws.fixed
         return x * scale + shift, y
+
+
+class TrendingColumn(Hardship):
+    """A stream with one more feature that grows by `step` per round, as a counter, an id or a date does; it comes last.
+
+    It is 0 in the first round; the rows of the source came before, one per round. It says nothing of the class.
+
+    >>> from osamd.streams import rotating_gaussian
+    >>> stream = TrendingColumn(rotating_gaussian(2000), step=0.5)
+    >>> stream.sample(seed=0)[0][:3, 2].tolist(), stream.source(2, seed=0)[0][:, 2].tolist()
+    ([0.0, 0.5, 1.0], [-1.0, -0.5])
+    """
+
+    def __init__(self, stream: Stream, step: float = 1.0) -> None:
+        super().__init__(stream, "a trending column", 1)
+        rule = "step is what the column grows by per round: a finite number other than 0."
+        self.step = require_number("TrendingColumn", "step", step, lambda v: 0.0 < abs(v) < float("inf"), rule)
+
+    def hardened(self, x: Array, y: Labels, draws: Draws) -> tuple[Array, Labels]:
+        return np.column_stack([x, self.step * draws.rounds]), y
+
+
+class Outliers(Hardship):
+    """A stream in which a `share` of the cells goes astray, up or down by `size` deviations of their feature.
+
+    The cells are drawn one by one. The deviation of a feature is that over all rounds of the stream within, which is
+    held in memory for it.
+
+    >>> from osamd.streams import rotating_gaussian
+    >>> x, _ = Outliers(rotating_gaussian(2000), share=0.005).sample(seed=0)
+    >>> astray = np.abs(x) > 1000.0
+    >>> bool(0.003 < astray.mean() < 0.007)
+    True
+    """
+
+    def __init__(self, stream: Stream, share: float = 0.005, size: float = 10_000.0) -> None:
+        super().__init__(stream, "outliers")
+        rule = "share is that of the cells which go astray: a number between 0 and 1."
+        self.share = require_number("Outliers", "share", share, lambda v: 0.0 <= v <= 1.0, rule)
+        self.size = require_positive("Outliers", "size", size)
+
+    def fixed(self, seed: int) -> Array:
+        deviations: Array = self.stream.sample(seed)[0].std(axis=0)
+        return deviations
+
+    def hardened(self, x: Array, y: Labels, draws: Draws) -> tuple[Array, Labels]:
+        drawn, side = np.moveaxis(draws.generator.random((len(x), 2, self.features)), 1, 0)
+        away = np.where(side < 0.5, -self.size, self.size) * draws.fixed
+        return x + np.where(drawn < self.share, away, 0.0), y
 
 
 class RareClass(DrawnStream):

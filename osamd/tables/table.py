@@ -33,11 +33,24 @@ class Rows:
     """The rows of a table, to be read once. Made by `rows`.
 
     `classes` are ints where every label is a whole number, else text. `source` holds the warm-up rows (x, y), and
-    `blocks` gives the rest; y are indices into `classes`. Rows without a label are left out and counted.
+    `blocks` gives the rest; y are indices into `classes`. Rows without a label are left out and counted. With `grow` a
+    class that first appears after the warm-up joins `classes` at its end.
     """
 
-    def __init__(self, source: Source, first: Block, encoder: Encoder, label: str, classes: list[Class], warmup: int):
+    def __init__(
+        self,
+        source: Source,
+        first: Block,
+        encoder: Encoder,
+        label: str,
+        classes: list[Class],
+        warmup: int,
+        grow: bool = False,
+    ) -> None:
         self.name, self.label, self.classes, self.warmup = Path(source.name).name, label, classes, warmup
+        self.declared = list(classes)
+        """The classes that were given or found in the warm-up rows."""
+        self._grow = grow
         self.unlabelled = 0
         """Rows without a label, among those read so far."""
         self.expected = None if source.expected is None else max(0, source.expected - warmup)
@@ -111,10 +124,20 @@ class Rows:
                 text = label_of(cell)
                 code = -1 if text is None else self._index.get(text, -2)
                 if code == -2:
-                    raise self._unknown(block.place(i), str(text))
+                    code = self._new_class(block.place(i), str(text))
                 memory[cell] = code
             found[i] = code
         return found
+
+    def _new_class(self, place: str, label: str) -> int:
+        """The index of a class that was not there before, of the same kind as the others."""
+        (name,) = _numbered([label])
+        numbers = isinstance(self.classes[0], int)
+        if not self._grow or len(self.classes) >= MOST_CLASSES or (numbers and not isinstance(name, int)):
+            raise self._unknown(place, label)
+        self._index[label] = len(self.classes)
+        self.classes.append(name if numbers else label)
+        return self._index[label]
 
     def _unknown(self, place: str, label: str) -> InputError:
         known, option = ", ".join(map(repr, self.classes)), as_option([*self.classes, label])
@@ -133,6 +156,7 @@ def rows(
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
     format: str | None = None,
+    grow: bool = False,
 ) -> Rows:
     """Open a table: a path (.csv, .jsonl or .parquet), "-" for standard input, or a pandas, polars or pyarrow table.
 
@@ -142,7 +166,7 @@ def rows(
     column becomes one feature for each of its categories among those rows, at most 100; another category later gives
     zeros. Missing values (empty, ?, NA, N/A, NaN, null, None; capitals do not matter) are the column's mean so far, and
     a category of their own. Dates and times are left out. The classes are the labels of the warm-up rows, sorted,
-    unless they are given.
+    unless they are given; with `grow` those that appear later join them, up to 100 in all, unless they are given.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -157,7 +181,7 @@ def rows(
         warmup = require_whole("rows", "warmup", warmup, 0)
     source = open_source(table, MOST_ROWS if warmup is None else max(warmup + 1, FIRST_ROWS), format)
     try:
-        return _opened(source, label, warmup, classes, _listed_names(drop), _listed_names(categorical))
+        return _opened(source, label, warmup, classes, _listed_names(drop), _listed_names(categorical), grow)
     except BaseException:
         source.close()
         raise
@@ -170,6 +194,7 @@ def _opened(
     classes: Sequence[object] | None,
     drop: Sequence[str],
     categorical: Sequence[str],
+    grow: bool,
 ) -> Rows:
     _require_columns(source, label, drop, categorical)
     first = next(source.blocks, None)
@@ -183,7 +208,8 @@ def _opened(
             f" --warmup {first.rows // 2}."
         )
     found = _classes(source, first, label, warmup) if classes is None else _given(classes)
-    return Rows(source, first, Encoder(source, first, label, drop, categorical), label, found, warmup)
+    encoder = Encoder(source, first, label, drop, categorical)
+    return Rows(source, first, encoder, label, found, warmup, grow and classes is None)
 
 
 def _listed_names(names: Collection[str]) -> list[str]:

@@ -17,9 +17,11 @@ for name, settings in {
     learner = osamd.OSAMD(features=2, sigma=1e9, **settings)
     learner.tell(learner.ask([1.0, 2.0]), 1)
     core = learner._core
-    observe = core._one_score if hasattr(core, "_one_score") else core.observe
-    compiled = (observe.func, core.learn.func, core.confirm.func)
+    compiled = (core._ask.func, core._tell.func, core.confirm.func)
     misses[name] = sum(sum(one.stats.cache_misses.values()) for one in compiled)
+preset = osamd.OSAMD(features=2)
+preset.tell(preset.ask([1.0, 2.0]), 1)
+misses["preset"] = sum(sum(one.stats.cache_misses.values()) for one in preset._core._compiled)
 print(json.dumps(misses))
 """
 

@@ -10,9 +10,11 @@ from osamd.streams import (
     Changed,
     IrrelevantFeatures,
     NoisyLabels,
+    Outliers,
     RareClass,
     Rotating,
     Stream,
+    TrendingColumn,
     UnscaledFeatures,
     abrupt,
     gaussian_noise,
@@ -24,6 +26,8 @@ WRAPPERS = {
     "noisy": lambda stream: NoisyLabels(stream, 0.3),
     "irrelevant": lambda stream: IrrelevantFeatures(stream, 3),
     "unscaled": UnscaledFeatures,
+    "trending": lambda stream: TrendingColumn(stream, 2.0),
+    "outliers": lambda stream: Outliers(stream, 0.1),
 }
 
 
@@ -137,6 +141,37 @@ def test_units_that_are_drawn_are_those_of_all_rounds_and_of_the_source():
     assert 1e2 < drawn.max() <= 1e3
 
 
+def test_a_trending_column_counts_the_rounds_and_the_source_came_before():
+    plain = rotating_gaussian(3000)
+    stream = TrendingColumn(plain, step=0.25)
+    x, y = stream.sample(0)
+    assert (x[:, :2] == plain.sample(0)[0]).all()
+    assert (y == plain.sample(0)[1]).all()
+    assert (x[:, 2] == 0.25 * np.arange(3000)).all()
+    before = stream.source(40, 0)[0]
+    assert (before[:, :2] == plain.source(40, 0)[0]).all()
+    assert (before[:, 2] == 0.25 * np.arange(-40, 0)).all()
+
+
+def test_outliers_go_astray_by_so_many_deviations_in_a_share_of_the_cells():
+    plain = rotating_gaussian(20_000)
+    stream = Outliers(plain, share=0.05, size=1000.0)
+    clean, labels = plain.sample(0)
+    x, y = stream.sample(0)
+    away = (x - clean) / clean.std(axis=0)
+    assert (y == labels).all()
+    astray = x != clean
+    assert abs(astray.mean() - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 40_000)
+    assert np.abs(away[astray]) == pytest.approx(1000.0)
+    up = (away[astray] > 0).mean()
+    assert abs(up - 0.5) < 4 * 0.5 / np.sqrt(astray.sum())
+    both = astray.all(axis=1).mean()  # the cells of a row are drawn apart
+    assert abs(both - 0.05**2) < 4 * np.sqrt(0.05**2 / 20_000)
+    source, _ = stream.source(2000, 0)
+    assert abs((source != plain.source(2000, 0)[0]).mean() - 0.05) < 4 * np.sqrt(0.05 / 4000)
+    assert (Outliers(plain, share=0.0).sample(0)[0] == clean).all()
+
+
 def test_a_rare_class_is_thinned_and_the_others_are_drawn_from_the_same_round():
     stream = RareClass(three_classes(30_000), rare=2, ratio=10.0)
     counts = np.bincount(stream.sample(0)[1])
@@ -164,6 +199,11 @@ def test_a_ratio_of_one_is_the_stream_itself():
         (lambda s: UnscaledFeatures(s, [1.0, 0.0]), "a scale of 0 leaves nothing"),
         (lambda s: UnscaledFeatures(s, [1.0, np.inf]), "scale must be finite"),
         (lambda s: UnscaledFeatures(s, shift="far"), "shift must be numbers"),
+        (lambda s: TrendingColumn(s, 0.0), r"`TrendingColumn\(step=0.0\)`: step is what the column grows by"),
+        (lambda s: TrendingColumn(s, float("inf")), "a finite number other than 0"),
+        (lambda s: Outliers(s, -0.1), r"`Outliers\(share=-0.1\)`: share is that of the cells"),
+        (lambda s: Outliers(s, 0.1, size=0.0), "size must be positive"),
+        (lambda s: Outliers([[0.0]], 0.1), "stream must be a Stream"),
         (lambda s: RareClass(s, rare=2), "the index of a class, 0 to 1"),
         (lambda s: RareClass(s, ratio=0.5), "a finite number of at least 1"),
         (lambda s: RareClass(Arrays([[0.0], [1.0]], [0, 1])), "of arrays, leave out rows"),

@@ -48,9 +48,7 @@ def cover_type(data_dir: str | Path | None = None, *, rows: str = "reported") ->
     (445141, (54,))
     """
     chosen = lookup("cover_type", "rows", rows, ROWS)
-    folder = data_folder("cover_type", data_dir)
-    packed = folder.read(RAW)
-    table = cached(f"covertype-{sha256(packed)}", lambda: _parsed(folder, packed))["table"]
+    table = whole_table(data_dir)
     mean, deviation = moments(table[:, :FEATURES])
     kept = np.flatnonzero(np.isin(table[:, FEATURES], chosen.pair))
     kept = kept[np.argsort(table[kept, DISTANCE], kind="stable")]
@@ -75,6 +73,13 @@ def cover_type(data_dir: str | Path | None = None, *, rows: str = "reported") ->
         y,
         lambda block: (block - mean) / deviation,
     )
+
+
+def whole_table(data_dir: str | Path | None = None) -> NDArray[Any]:
+    """All 581,012 rows in the order of the file: the 54 columns as they are, then the class, 1 to 7."""
+    folder = data_folder("cover_type", data_dir)
+    packed = folder.read(RAW)
+    return cached(f"covertype-{sha256(packed)}", lambda: _parsed(folder, packed))["table"]
 
 
 def moments(table: NDArray[Any]) -> tuple[Array, Array]:

@@ -1,0 +1,138 @@
+"""Runs of the comparison on tables, and a file that keeps those of the peers.
+
+What a peer scores depends on the rows, the budget, its draws and its version, not on our learner. It takes nearly all
+of the time, so it is played once and kept: a line of JSON for each run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from osamd.errors import InputError
+from osamd.learner import OSAMD
+from osamd.prequential.groups import ALL
+from osamd.prequential.label_runs import score
+from osamd.prequential.peers import PEERS, TABLE_STEP, Peer, Rows, Score
+from osamd.prequential.refitted import REFITTED, stand_in
+
+OURS = "osamd"
+RIVALS: dict[str, Peer] = REFITTED | PEERS
+"""All peers that can be named; those that play unless others are named come first."""
+
+HELD = 128
+"""Draws of streams that a process keeps, since each is played by many: all streams of a seed."""
+
+
+class Trial(NamedTuple):
+    """One run: a learner at a budget on the rows, at most `rounds`, that the seed draws of a stream."""
+
+    stream: str
+    seed: int
+    budget: float
+    learner: str
+    rounds: int
+    kept: str | None = None
+    """The file that keeps what peers score; None: nothing is kept."""
+
+
+class Size(NamedTuple):
+    """How large the rows that a seed draws of a stream are, and what they are known by."""
+
+    rounds: int
+    features: int
+    classes: int
+    digest: str
+
+
+class Key(NamedTuple):
+    """What a peer's score depends on; its title says its settings."""
+
+    rows: str
+    seed: int
+    budget: float
+    peer: str
+    version: str
+
+
+@lru_cache(maxsize=HELD)
+def drawn(stream: str, seed: int, rounds: int) -> Rows:
+    """The rows that a seed draws of a stream, without a source."""
+    x, y = ALL[stream](seed, rounds)
+    x, y = np.ascontiguousarray(x, np.float64), np.ascontiguousarray(y, np.int64)
+    return Rows((x[:0], y[:0]), (x, y), int(y.max()) + 1, TABLE_STEP)
+
+
+@cache
+def size(stream: str, seed: int, rounds: int) -> Size:
+    rows = drawn(stream, seed, rounds)
+    x, y = rows.stream
+    return Size(len(y), int(x.shape[1]), rows.classes, hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest()[:16])
+
+
+def standing_in(trial: Trial) -> Trial:
+    """The same run by another name, where a window of labels holds all that can be asked for."""
+    most = math.floor(trial.budget * size(trial.stream, trial.seed, trial.rounds).rounds)
+    return trial._replace(learner=stand_in(trial.learner, most))
+
+
+def key(trial: Trial) -> Key:
+    peer = RIVALS[trial.learner]
+    rows = size(trial.stream, trial.seed, trial.rounds).digest
+    return Key(rows, trial.seed, trial.budget, peer.title, f"{peer.package} {peer.version}")
+
+
+def play(trial: Trial) -> Score:
+    """Play one trial; a peer is held to the budget at every round, as our learner is, and its score is kept."""
+    rows = drawn(trial.stream, trial.seed, trial.rounds)
+    x, y = rows.stream
+    if trial.learner == OURS:
+        learner = OSAMD(
+            features=int(x.shape[1]), classes=list(range(rows.classes)), budget=trial.budget, seed=trial.seed
+        )
+        return score(learner, x, y.tolist())
+    found = RIVALS[trial.learner].play(rows, trial.budget, trial.seed, strict=True)
+    if trial.kept is not None:
+        keep(trial, found)
+    return found
+
+
+def keep(trial: Trial, found: Score) -> None:
+    """Append a line; a write this short is whole, whichever processes write at once."""
+    line = {"stream": trial.stream, "rounds": trial.rounds} | key(trial)._asdict() | found._asdict()
+    with open(trial.kept or "", "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def kept_scores(path: Path) -> dict[Key, Score]:
+    """What the file holds; without a file nothing. A last line that an interruption cut short does not count."""
+    if not path.exists():
+        return {}
+    found = {}
+    lines = path.read_text().split("\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            told = json.loads(line) if line else None
+        except json.JSONDecodeError as error:
+            if number < len(lines):
+                raise InputError(f"`--kept {path}`: line {number} is no JSON; delete the line, or the file.") from error
+            told = None
+        if told:
+            found[Key(*(told[name] for name in Key._fields))] = Score(*(told[name] for name in Score._fields))
+    return found
+
+
+def cheapest_first(trials: Sequence[Trial]) -> list[Trial]:
+    """What is slow comes last, and of it what takes many labels, so that an interrupted comparison has most of it."""
+
+    def order(trial: Trial) -> tuple[bool, float, int]:
+        return trial.learner != OURS and RIVALS[trial.learner].slow, trial.budget, trial.seed
+
+    return sorted(trials, key=order)

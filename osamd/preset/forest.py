@@ -1,0 +1,202 @@
+"""Extremely randomised trees over the remembered samples: what can make a threshold.
+
+With every second label one tree, in turn, is grown anew from the newest labels, and in the others a label counts in the
+leaf it falls into. So the forest follows the memory, its size is bounded, and a label costs one small tree. A split is the
+purest of some splits drawn at random (Geurts, Ernst and Wehenkel 2006); trees are grown until leaves are pure.
+
+Differs from aggregated Mondrian trees, which grow online without looking at labels: they keep a box of all features in
+every node, 2 d numbers, and split along features that say nothing as often as along those that matter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from osamd.preset.memory import Memory
+from osamd.preset.views import Sizes, cut
+
+TREES = 12
+AT_ONCE = 24
+"""Up to so many labels all trees are grown anew at every label, since each says much."""
+TRIES = 1.0
+"""Splits that are tried in a node, over the root of the number of features."""
+REACH = 256
+"""The newest labels that a tree is grown from: older ones are in the trees that were grown before."""
+ATTEMPTS = 4
+"""Times the tries: features may be drawn so often before a node is given up for being constant in all of them."""
+SMOOTHING = 0.3
+"""Counts shared evenly among the classes in a leaf."""
+MULTIPLIER, MODULUS = 16807, 2147483647
+"""Park and Miller's generator: exact in whole numbers and in floats alike, on every machine."""
+
+
+class Forest(NamedTuple):
+    """Views of the state, one row per tree and one number per node. The root is node 0."""
+
+    feature: Any
+    """The feature that a node splits on; in a leaf -1 - its class."""
+    value: Any
+    """The threshold: up to it to the left; in a leaf how many labels speak for its class."""
+    child: Any
+    """The left child; the right one is the next node."""
+
+
+def cut_forest(vector: Any, at: int, sizes: Sizes) -> Any:
+    nodes = 2 * min(sizes.capacity, REACH)
+    feature, at = cut(vector, at, TREES * nodes)
+    value, at = cut(vector, at, TREES * nodes)
+    child, at = cut(vector, at, TREES * nodes)
+    shape = (TREES, nodes)
+    return Forest(feature.reshape(shape), value.reshape(shape), child.reshape(shape)), at
+
+
+class Room(NamedTuple):
+    """What growing a tree works in: an order of the samples, nodes to do (three numbers each), and class counts."""
+
+    order: Any
+    todo: Any
+    counts: Any
+    left: Any
+
+
+def leaf_of(forest: Forest, tree: int, z: Any) -> int:
+    """The leaf that a sample falls into."""
+    node = 0
+    while forest.feature[tree, node] >= 0.0:
+        node_value = z[int(forest.feature[tree, node])]
+        node = int(forest.child[tree, node]) + (0 if node_value <= forest.value[tree, node] else 1)
+    return node
+
+
+def forest_opinion(forest: Forest, z: Any, own: Any) -> None:
+    """The probabilities of the classes: the mean over the trees."""
+    classes = own.shape[0]
+    for c in range(classes):
+        own[c] = 0.0
+    for tree in range(TREES):
+        leaf = leaf_of(forest, tree, z)
+        count = forest.value[tree, leaf]
+        even = SMOOTHING / classes / (count + SMOOTHING)
+        for c in range(classes):
+            own[c] += even
+        own[int(-1.0 - forest.feature[tree, leaf])] += count / (count + SMOOTHING)
+    for c in range(classes):
+        own[c] /= TREES
+
+
+def count_in_leaves(forest: Forest, z: Any, y: int) -> None:
+    """A label counts in its leaves; one that contradicts a leaf halves what spoke for it."""
+    for tree in range(TREES):
+        leaf = leaf_of(forest, tree, z)
+        if forest.feature[tree, leaf] == -1.0 - y or forest.value[tree, leaf] == 0.0:
+            forest.feature[tree, leaf] = -1.0 - y
+            forest.value[tree, leaf] += 1.0
+        else:
+            forest.value[tree, leaf] *= 0.5
+
+
+def draw(seed: float) -> float:
+    """The next state of the generator, a whole number from 1 to MODULUS - 1."""
+    return float((int(seed) * MULTIPLIER) % MODULUS)
+
+
+def count_classes(memory: Memory, order: Any, first: int, last: int, counts: Any) -> None:
+    counts[:] = 0.0
+    for j in range(first, last):
+        counts[int(memory.labels[int(order[j])])] += 1.0
+
+
+def best_split(memory: Memory, room: Room, first: int, last: int, seed: float) -> Any:
+    """The purest of some splits of these samples: its feature (-1 where there is none), threshold, and the generator.
+
+    Purity is the sum over both sides of the squared class counts over the size, as in Gini's index.
+    """
+    d = memory.columns.shape[0]
+    tries = max(1, int(TRIES * math.sqrt(d) + 0.5))
+    feature, threshold, purest, tried = -1, 0.0, -1.0, 0
+    for _ in range(ATTEMPTS * (tries + 2)):
+        seed = draw(seed)
+        drawn = min(int(seed / MODULUS * d), d - 1)
+        column = memory.columns[drawn]
+        low, high = math.inf, -math.inf
+        for j in range(first, last):
+            value = column[int(room.order[j])]
+            low, high = min(low, value), max(high, value)
+        if not low < high:
+            continue
+        seed = draw(seed)
+        cutting = low + seed / MODULUS * (high - low)
+        cutting = low if cutting >= high else cutting
+        room.left[:] = 0.0
+        size = 0.0
+        for j in range(first, last):
+            sample = int(room.order[j])
+            if column[sample] <= cutting:
+                room.left[int(memory.labels[sample])] += 1.0
+                size += 1.0
+        inside, outside = 0.0, 0.0
+        for c in range(room.counts.shape[0]):
+            inside += room.left[c] * room.left[c]
+            outside += (room.counts[c] - room.left[c]) * (room.counts[c] - room.left[c])
+        purity = inside / size + outside / (last - first - size)
+        if purity > purest:
+            feature, threshold, purest = drawn, cutting, purity
+        tried += 1
+        if tried == tries:
+            break
+    return feature, threshold, seed
+
+
+def grow(forest: Forest, tree: int, memory: Memory, kept: int, room: Room, seed: float) -> float:
+    """Grow a tree anew from the newest of `kept` samples; says the state of the generator."""
+    order, todo, counts = room.order, room.todo, room.counts
+    ring = memory.labels.shape[0]
+    count = min(kept, ring, REACH)
+    for k in range(count):
+        order[k] = (kept - 1 - k) % ring
+    todo[0], todo[1], todo[2] = 0.0, 0.0, count
+    waiting, nodes = 1, 1
+    while waiting > 0:
+        waiting -= 1
+        node, first, last = int(todo[3 * waiting]), int(todo[3 * waiting + 1]), int(todo[3 * waiting + 2])
+        count_classes(memory, order, first, last, counts)
+        commonest = 0
+        for c in range(counts.shape[0]):
+            commonest = c if counts[c] > counts[commonest] else commonest
+        feature, threshold = -1, 0.0
+        if counts[commonest] < last - first:
+            feature, threshold, seed = best_split(memory, room, first, last, seed)
+        if feature < 0:
+            forest.feature[tree, node] = -1.0 - commonest
+            forest.value[tree, node] = max(0.0, 2.0 * counts[commonest] - (last - first))
+            continue
+        middle = part(memory, order, first, last, feature, threshold)
+        forest.feature[tree, node], forest.value[tree, node] = feature, threshold
+        forest.child[tree, node] = nodes
+        todo[3 * waiting], todo[3 * waiting + 1], todo[3 * waiting + 2] = nodes, first, middle
+        todo[3 * waiting + 3], todo[3 * waiting + 4], todo[3 * waiting + 5] = nodes + 1, middle, last
+        nodes += 2
+        waiting += 2
+    return seed
+
+
+def refresh(forest: Forest, memory: Memory, kept: int, room: Room, seed: float) -> float:
+    """After a label: grow all trees while there are few labels, later one of them at every second label, in turn."""
+    if kept > AT_ONCE:
+        return grow(forest, kept // 2 % TREES, memory, kept, room, seed) if kept % 2 == 0 else seed
+    for tree in range(TREES):
+        seed = grow(forest, tree, memory, kept, room, seed)
+    return seed
+
+
+def part(memory: Memory, order: Any, first: int, last: int, feature: int, threshold: float) -> int:
+    """Put the samples up to the threshold first; says where the others begin."""
+    i, j = first, last - 1
+    while i <= j:
+        if memory.columns[feature, int(order[i])] <= threshold:
+            i += 1
+        else:
+            order[i], order[j] = order[j], order[i]
+            j -= 1
+    return i

@@ -1,0 +1,230 @@
+"""One round of the linear preset: `observe` decides and says whether to ask; `learn` takes the label, or none.
+
+    z = clip((x - centre) / deviation)                             scale
+    p_e: student, regressions, Bayes, neighbours, forest           experts
+    blend = sum_e a_e p_e,  a_e ~ exp(-L_e)                        arbiter: pseudolabel
+    trusted = source against blend                                 arbiter: trust earned by labels
+    p = guard over trusted, source and experts                     arbiter: decision
+    ask with probability max(floor, sigma / (sigma + m^POWER))     m: the margin of p and the blend, half and half
+
+    with a label: arbiter, memory, regressions, Bayes, forest;  in every round: scale, student
+
+`observe` leaves the state as it is and writes into `work`, which `learn` then reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from osamd.preset.arbiter import (
+    FADING,
+    HEAD_START,
+    LEFT_OUT,
+    POWER,
+    fall_back,
+    guarded_into,
+    keep_guard,
+    likeliest,
+    mix,
+    trusted_into,
+    verify,
+    weigh,
+)
+from osamd.preset.bayes import REACH, bayes_opinion, count_in, recount, settle
+from osamd.preset.forest import TREES, Room, count_in_leaves, forest_opinion, grow, refresh
+from osamd.preset.linear import scores_into, softmax_in_place
+from osamd.preset.memory import carry_over, keep
+from osamd.preset.neighbours import neighbours_opinion
+from osamd.preset.regression import NEWEST, drop, refit, restate
+from osamd.preset.scale import RENEWED, Scale, follow, hold, standardise_into
+from osamd.preset.state import (
+    BAYES,
+    FAST_BAYES,
+    FAST_REGRESSION,
+    FEATURES,
+    FOREST,
+    KEPT,
+    NEIGHBOURS,
+    RATE,
+    REGRESSION,
+    RENEWAL,
+    ROUNDS,
+    SEED,
+    SOURCED,
+    STUDENT,
+    VERIFIED,
+    Parts,
+    Work,
+    parts_of,
+    work_of,
+)
+from osamd.preset.student import SHARPNESS, train
+from osamd.queries import query_probability
+from osamd.scores import UNLABELLED
+
+
+class Opinion(NamedTuple):
+    """What a round says of its sample."""
+
+    label: int
+    """The decision; -1 where the sample cannot be used."""
+    pseudolabel: int
+    """The blend's opinion."""
+    margin: float
+    query: bool
+    probability: float
+    """The probability of asking, as it was before the draw."""
+
+
+def own(shares: Any, expert: int, classes: int) -> Any:
+    """One expert's probabilities."""
+    return shares[expert * classes : (expert + 1) * classes]
+
+
+def observe(state: Any, work: Any, x: Any, u: float, sigma: float, floor: float) -> Opinion:
+    """The first half of the round."""
+    if x.shape[0] != int(state[FEATURES]):
+        return Opinion(-1, 0, 0.0, False, 0.0)
+    part, seen = parts_of(state), work_of(work, state)
+    for i in range(x.shape[0]):
+        seen.x[i] = x[i]
+    standardise_into(part.scale, x, seen.z)
+    experts_into(state, part, seen)
+    sourced, classes = state[SOURCED] > 0.0, seen.mixture.shape[0]
+    head_start = HEAD_START if sourced else LEFT_OUT
+    pseudolabel, _ = mix(part.arbiter.losses, seen.shares, head_start, seen.blend)
+    if sourced:
+        trusted_into(part.arbiter.trust, state[VERIFIED], seen.source, seen.blend, seen.trusted)
+    else:
+        seen.trusted[:] = seen.blend
+    guarded_into(part.arbiter.guard, seen.trusted, seen.source, seen.shares, seen.mixture)
+    label, _ = likeliest(seen.mixture)
+    for c in range(classes):
+        seen.scores[c] = 0.5 * (seen.mixture[c] + seen.blend[c])
+    _, margin = likeliest(seen.scores)
+    if not margin >= 0.0:  # a score that is no number
+        return Opinion(-1, 0, 0.0, False, 0.0)
+    probability = query_probability(margin**POWER, sigma, floor)
+    return Opinion(label, pseudolabel, margin, u < probability, probability)
+
+
+def experts_into(state: Any, part: Parts, seen: Work) -> None:
+    """Ask the source and every expert."""
+    classes, count = seen.mixture.shape[0], min(int(state[KEPT]), part.memory.labels.shape[0])
+    if state[SOURCED] > 0.0:
+        scores_into(part.source, seen.x, seen.source)
+        softmax_in_place(seen.source, 1.0)
+    else:
+        seen.source[:] = 1.0 / classes
+    student = own(seen.shares, STUDENT, classes)
+    scores_into(part.student, seen.x, student)
+    softmax_in_place(student, SHARPNESS)
+    slow = own(seen.shares, REGRESSION, classes)
+    scores_into(part.regression.weights, seen.z, slow)
+    softmax_in_place(slow, 1.0)
+    fast = own(seen.shares, FAST_REGRESSION, classes)
+    scores_into(part.fast_regression.weights, seen.z, fast)
+    softmax_in_place(fast, 1.0)
+    bayes_opinion(part.bayes, seen.z, own(seen.shares, BAYES, classes))
+    bayes_opinion(part.fast_bayes, seen.z, own(seen.shares, FAST_BAYES, classes))
+    neighbours_opinion(part.memory, count, seen.z, seen.away, seen.near, own(seen.shares, NEIGHBOURS, classes))
+    forest_opinion(part.forest, seen.z, own(seen.shares, FOREST, classes))
+
+
+def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> None:
+    """The second half, for the sample observed last; y is a class, or UNLABELLED: the pseudolabel stands in for it.
+
+    `weight` is c / p, the least probability of asking over that of this query; 0 for a label that was not asked for.
+    """
+    part, seen = parts_of(state), work_of(work, state)
+    sourced = state[SOURCED] > 0.0
+    fall_back(part.arbiter, state[RATE], sourced)
+    state[VERIFIED] *= 1.0 - FADING * state[RATE]
+    if y != UNLABELLED:
+        arbitrate(state, part, seen, y, weight)
+    state[ROUNDS] += 1.0
+    follow(part.scale, seen.x, state[ROUNDS])
+    if state[ROUNDS] >= state[RENEWAL]:
+        renew(state, part, seen)
+    if y != UNLABELLED:
+        teach(state, part, seen, y)
+    if sourced:
+        # It trains itself only where what decides agrees with the blend: a dispute is for labels to settle.
+        agreed = pseudolabel if likeliest(seen.mixture)[0] == pseudolabel else UNLABELLED
+        target = agreed if y == UNLABELLED else y
+        if target != UNLABELLED:
+            train(part.student, part.scale, seen.x, target, seen.scores, seen.direction)
+
+
+def arbitrate(state: Any, part: Parts, seen: Work, y: int, weight: float) -> None:
+    """The arbiter takes in the label."""
+    keep_guard(part.arbiter.guard, seen.trusted, seen.source, seen.shares, y, weight)
+    if state[SOURCED] > 0.0:
+        verify(part.arbiter.trust, seen.source[y], seen.blend[y], seen.blend.shape[0])
+    weigh(part.arbiter.losses, seen.shares, y)
+    state[VERIFIED] += 1.0
+
+
+def renew(state: Any, part: Parts, seen: Work) -> None:
+    """Hold the present scale, and carry over to it what is remembered and what was learned from it."""
+    state[RENEWAL] = RENEWED * state[ROUNDS]
+    kept = int(state[KEPT])
+    count = min(kept, part.memory.labels.shape[0])
+    centre, inverse = part.scale.centre.copy(), part.scale.inverse.copy()
+    scale = part.scale
+    before = Scale(
+        scale.mean, scale.variance, scale.recent_mean, scale.recent_variance, scale.recent_inverse, centre, inverse
+    )
+    hold(scale)
+    carry_over(part.memory, count, before, scale)
+    restate(part.regression, part.memory, count)
+    restate(part.fast_regression, part.memory, count)
+    recount(part.fast_bayes, part.memory, kept, REACH[0])
+    recount(part.bayes, part.memory, kept, REACH[1])
+    if count > 0:
+        for tree in range(TREES):
+            state[SEED] = grow(part.forest, tree, part.memory, kept, room_of(seen), state[SEED])
+
+
+def teach(state: Any, part: Parts, seen: Work, y: int) -> None:
+    """The experts that learn from labels alone take in the sample observed last, with its label."""
+    ring, kept = part.memory.labels.shape[0], int(state[KEPT])
+    standardise_into(part.scale, seen.x, seen.z)
+    if kept >= ring:
+        drop(part.regression, part.memory, kept % ring)
+    if kept >= NEWEST:
+        drop(part.fast_regression, part.memory, (kept - NEWEST) % ring)
+    keep(part.memory, kept, seen.z, y)
+    kept += 1
+    state[KEPT] = kept
+    refit(part.regression, part.memory, kept, min(kept, ring), seen.scores)
+    refit(part.fast_regression, part.memory, kept, min(kept, NEWEST), seen.scores)
+    count_in(part.fast_bayes, seen.z, y, REACH[0])
+    count_in(part.bayes, seen.z, y, REACH[1])
+    settle(part.fast_bayes)
+    settle(part.bayes)
+    count_in_leaves(part.forest, seen.z, y)
+    state[SEED] = refresh(part.forest, part.memory, kept, room_of(seen), state[SEED])
+
+
+def room_of(seen: Work) -> Room:
+    """Where trees are grown."""
+    return Room(seen.order, seen.todo, seen.counts, seen.left)
+
+
+def remember(state: Any, work: Any, rows: Any, labels: Any) -> None:
+    """Teach the experts labelled rows of the source, as many as there is room for."""
+    part, seen = parts_of(state), work_of(work, state)
+    for k in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            seen.x[i] = rows[k, i]
+        teach(state, part, seen, int(labels[k]))
+
+
+def gather(state: Any, work: Any, rows: Any) -> None:
+    """Begin the scale with a table, as if its rows had come one after the other."""
+    part, seen = parts_of(state), work_of(work, state)
+    for k in range(rows.shape[0]):
+        state[ROUNDS] += 1.0
+        follow(part.scale, rows[k], state[ROUNDS])
+    renew(state, part, seen)

@@ -1,0 +1,99 @@
+"""The scale of the features: running means and deviations that survive trends, outliers and constant columns.
+
+There are two horizons. The *recent* one covers about HORIZON rounds, and the student takes its steps in that metric, so
+that it turns with the stream. The *long* one covers all rounds, and what is remembered is standardised by it: a column
+with a trend, such as a date or a counter, would push remembered samples out of sight of recent statistics.
+
+Samples are compared with those remembered in a *held* copy of the long scale, z = clip((x - centre) / deviation). It is
+renewed whenever the number of rounds has grown by half, and the memory is then carried over to it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from osamd.preset.views import cut
+
+HORIZON = 250.0
+"""Rounds that the recent scale and the student remember; on the paper's first stream its student forgets 2 eta C = 1 /
+250."""
+CLIP = 5.0
+"""Standardised features are cut off here: past it a value is an outlier, and says no more than that it is large."""
+STEADY = 20.0
+"""Rounds after which deviations are trusted enough to cut off what is more than CLIP + 1 of them away."""
+RENEWED = 1.5
+"""The held scale is renewed when there have been so many times as many rounds."""
+FIRST_RENEWAL = 10.0
+SPOILT = 25.0
+"""A long variance so many times larger than what recent rounds explain was inflated by outliers before STEADY."""
+CONSTANT = 1e-18
+"""A variance below this share of the squared mean is the rounding error of a constant column."""
+
+
+class Scale(NamedTuple):
+    """Views of the state, one number per feature."""
+
+    mean: Any
+    variance: Any
+    recent_mean: Any
+    recent_variance: Any
+    recent_inverse: Any
+    """One over the recent deviations; 1 where there is none."""
+    centre: Any
+    inverse: Any
+    """One over the held deviations; 0 for a constant column, which then says nothing."""
+
+
+def cut_scale(vector: Any, at: int, features: int) -> Any:
+    mean, at = cut(vector, at, features)
+    variance, at = cut(vector, at, features)
+    recent_mean, at = cut(vector, at, features)
+    recent_variance, at = cut(vector, at, features)
+    recent_inverse, at = cut(vector, at, features)
+    centre, at = cut(vector, at, features)
+    inverse, at = cut(vector, at, features)
+    return Scale(mean, variance, recent_mean, recent_variance, recent_inverse, centre, inverse), at
+
+
+def follow(scale: Scale, x: Any, rounds: float) -> None:
+    """Take in the sample of the round with this number, counted from 1."""
+    long, recent = 1.0 / rounds, max(1.0 / rounds, 1.0 / HORIZON)
+    for i in range(x.shape[0]):
+        away = kept_near(x[i] - scale.mean[i], scale.variance[i], rounds)
+        scale.mean[i] += long * away
+        scale.variance[i] = (1.0 - long) * (scale.variance[i] + long * away * away)
+        away = kept_near(x[i] - scale.recent_mean[i], scale.recent_variance[i], rounds)
+        mean = scale.recent_mean[i] + recent * away
+        variance = (1.0 - recent) * (scale.recent_variance[i] + recent * away * away)
+        scale.recent_mean[i], scale.recent_variance[i] = mean, variance
+        scale.recent_inverse[i] = 1.0 / math.sqrt(variance) if varies(variance, mean) else 1.0
+
+
+def kept_near(away: float, variance: float, rounds: float) -> float:
+    """A distance from the mean, cut off where it is an outlier's."""
+    if rounds <= STEADY or variance <= 0.0:
+        return away
+    limit = (CLIP + 1.0) * math.sqrt(variance)
+    return min(max(away, -limit), limit)
+
+
+def varies(variance: float, mean: float) -> bool:
+    return variance > CONSTANT * (1e-30 + mean * mean)
+
+
+def hold(scale: Scale) -> None:
+    """Renew the held scale; a long variance that outliers have spoilt begins anew from the recent rounds."""
+    for i in range(scale.mean.shape[0]):
+        apart = scale.mean[i] - scale.recent_mean[i]
+        explained = scale.recent_variance[i] + apart * apart
+        if explained > 0.0 and scale.variance[i] > SPOILT * explained:
+            scale.mean[i], scale.variance[i] = scale.recent_mean[i], scale.recent_variance[i]
+        scale.centre[i] = scale.mean[i]
+        variance = scale.variance[i]
+        scale.inverse[i] = 1.0 / math.sqrt(variance) if varies(variance, scale.mean[i]) else 0.0
+
+
+def standardise_into(scale: Scale, x: Any, z: Any) -> None:
+    for i in range(x.shape[0]):
+        z[i] = min(max((x[i] - scale.centre[i]) * scale.inverse[i], -CLIP), CLIP)

@@ -1,0 +1,232 @@
+"""The state of the linear preset: one vector, and the views that name its parts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from osamd.numerics import Array
+from osamd.preset.arbiter import Arbiter, cut_arbiter, open_guard, open_trust
+from osamd.preset.bayes import Bayes, cut_bayes, settle
+from osamd.preset.forest import Forest, cut_forest
+from osamd.preset.memory import LEAST, MOST, Memory, cut_memory
+from osamd.preset.neighbours import VOTERS
+from osamd.preset.regression import Regression, cut_regression
+from osamd.preset.scale import FIRST_RENEWAL, Scale, cut_scale
+from osamd.preset.views import Sizes, cut, named
+
+EXPERTS = ("student", "regression", "fast regression", "bayes", "fast bayes", "neighbours", "forest")
+"""The experts of the blend, in the order of their shares; beside them stands the source, which stays as it is."""
+STUDENT, REGRESSION, FAST_REGRESSION, BAYES, FAST_BAYES, NEIGHBOURS, FOREST = range(len(EXPERTS))
+
+FEATURES, CLASSES, CAPACITY, ROUNDS, KEPT, RENEWAL, SOURCED, VERIFIED, RATE, SEED = range(10)
+"""Numbers at the head of the state: the three sizes; rounds and labels taken in; the round from which the held scale is
+renewed; whether there is a source; labels told of late; the budget's rate; the state of the forest's generator."""
+HEAD = 10
+FIRST_SEED = 20_220_301.0
+"""Where the forest's generator begins: any whole number below its modulus will do."""
+UNKNOWN = -50.0
+"""The bias of a class that the source has never met: it never decides for it."""
+
+
+class Parts(NamedTuple):
+    """Views of the state."""
+
+    head: Any
+    scale: Scale
+    memory: Memory
+    source: Any
+    """The frozen source model: one row of weights per class, the bias last."""
+    student: Any
+    regression: Regression
+    fast_regression: Regression
+    bayes: Bayes
+    fast_bayes: Bayes
+    forest: Forest
+    arbiter: Arbiter
+
+
+class Work(NamedTuple):
+    """Views of the vector that a round works in: what was observed last, and room."""
+
+    x: Any
+    z: Any
+    source: Any
+    """The source's probabilities."""
+    shares: Any
+    """The experts' probabilities, one expert after the other."""
+    blend: Any
+    trusted: Any
+    mixture: Any
+    """What decides."""
+    away: Any
+    near: Any
+    scores: Any
+    counts: Any
+    left: Any
+    direction: Any
+    order: Any
+    todo: Any
+
+
+def cut_state(vector: Any, sizes: Sizes) -> Any:
+    """All parts, and the length of the state."""
+    weights = sizes.classes * (sizes.features + 1)
+    head, at = cut(vector, 0, HEAD)
+    scale, at = cut_scale(vector, at, sizes.features)
+    memory, at = cut_memory(vector, at, sizes)
+    source, at = cut(vector, at, weights)
+    student, at = cut(vector, at, weights)
+    regression, at = cut_regression(vector, at, sizes)
+    fast_regression, at = cut_regression(vector, at, sizes)
+    bayes, at = cut_bayes(vector, at, sizes)
+    fast_bayes, at = cut_bayes(vector, at, sizes)
+    forest, at = cut_forest(vector, at, sizes)
+    arbiter, at = cut_arbiter(vector, at, len(EXPERTS))
+    shape = (sizes.classes, sizes.features + 1)
+    parts = Parts(
+        head,
+        scale,
+        memory,
+        source.reshape(shape),
+        student.reshape(shape),
+        regression,
+        fast_regression,
+        bayes,
+        fast_bayes,
+        forest,
+        arbiter,
+    )
+    return parts, at
+
+
+def cut_work(vector: Any, sizes: Sizes) -> Any:
+    """All parts, and the length of the vector."""
+    d, k, n = sizes.features, sizes.classes, sizes.capacity
+    x, at = cut(vector, 0, d)
+    z, at = cut(vector, at, d)
+    source, at = cut(vector, at, k)
+    shares, at = cut(vector, at, len(EXPERTS) * k)
+    blend, at = cut(vector, at, k)
+    trusted, at = cut(vector, at, k)
+    mixture, at = cut(vector, at, k)
+    away, at = cut(vector, at, n)
+    near, at = cut(vector, at, VOTERS)
+    scores, at = cut(vector, at, k)
+    counts, at = cut(vector, at, k)
+    left, at = cut(vector, at, k)
+    direction, at = cut(vector, at, d)
+    order, at = cut(vector, at, n)
+    todo, at = cut(vector, at, 3 * (n + 2))
+    work = Work(x, z, source, shares, blend, trusted, mixture, away, near, scores, counts, left, direction, order, todo)
+    return work, at
+
+
+def sizes_of(state: Any) -> Sizes:
+    return Sizes(int(state[FEATURES]), int(state[CLASSES]), int(state[CAPACITY]))
+
+
+def parts_of(state: Any) -> Parts:
+    """The parts of the state."""
+    parts: Parts = cut_state(state, sizes_of(state))[0]
+    return parts
+
+
+def work_of(work: Any, state: Any) -> Work:
+    """The parts of the vector to work in."""
+    parts: Work = cut_work(work, sizes_of(state))[0]
+    return parts
+
+
+class Ruler:
+    """Stands for a vector of any length, to be cut up for the sake of its length."""
+
+    def __getitem__(self, part: slice) -> Ruler:
+        return self
+
+    def reshape(self, shape: tuple[int, ...]) -> Ruler:
+        return self
+
+
+def length(cutting: Any, sizes: Sizes) -> int:
+    """How long the vector is that `cut_state` or `cut_work` cuts up."""
+    return int(cutting(Ruler(), sizes)[1])
+
+
+def open_state(features: int, classes: int, rate: float, capacity: int = LEAST) -> Array:
+    """A state that has met nothing, for a budget of `rate`."""
+    sizes = Sizes(features, classes, capacity)
+    state = np.zeros(length(cut_state, sizes))
+    state[FEATURES], state[CLASSES], state[CAPACITY] = sizes
+    state[RENEWAL], state[RATE], state[SEED] = FIRST_RENEWAL, rate, FIRST_SEED
+    parts = parts_of(state)
+    parts.scale.recent_inverse[:] = 1.0
+    parts.scale.inverse[:] = 1.0
+    parts.forest.feature[:] = -1.0
+    settle(parts.bayes)
+    settle(parts.fast_bayes)
+    open_trust(parts.arbiter.trust)
+    open_guard(parts.arbiter.guard, with_source=False)
+    return state
+
+
+def open_work(state: Array) -> Array:
+    """A vector to work in, for a state of these sizes."""
+    return np.zeros(length(cut_work, sizes_of(state)))
+
+
+def begin(state: Array, weights: Array) -> None:
+    """Let the source be this linear model, and the student begin there: one row per class, the bias last."""
+    parts = parts_of(state)
+    parts.source[:] = weights
+    parts.student[:] = weights
+    state[SOURCED] = 1.0
+    open_guard(parts.arbiter.guard, with_source=True)
+
+
+def resized(state: Array, *, classes: int | None = None, capacity: int | None = None) -> Array:
+    """The same state with room for more classes or more labelled samples."""
+    before = sizes_of(state)
+    after = Sizes(before.features, classes or before.classes, capacity or before.capacity)
+    grown = open_state(*after[:2], float(state[RATE]), after.capacity)
+    old, new = named(parts_of(state)), named(parts_of(grown))
+    for name, part in old.items():
+        if name != "head":
+            new[name][tuple(slice(length) for length in part.shape)] = part
+    grown[:HEAD] = state[:HEAD]
+    grown[CLASSES], grown[CAPACITY] = after.classes, after.capacity
+    parts = parts_of(grown)
+    if after.classes > before.classes:
+        parts.source[before.classes :] = 0.0
+        parts.source[before.classes :, -1] = UNKNOWN
+        parts.student[before.classes :] = parts.student[: before.classes].mean(axis=0)
+        parts.student[before.classes :, -1] -= 1.0
+        settle(parts.bayes)
+        settle(parts.fast_bayes)
+    return grown
+
+
+def widened(state: Array, features: int) -> Array:
+    """The same state with room for more features, which were 0 in all samples so far."""
+    before = sizes_of(state)
+    grown = open_state(features, before.classes, float(state[RATE]), before.capacity)
+    old, new = named(parts_of(state)), named(parts_of(grown))
+    for name, part in old.items():
+        if name != "head":
+            new[name][tuple(slice(length) for length in part.shape)] = part
+    for name in ("source", "student", "regression.weights", "fast_regression.weights"):
+        new[name][:, before.features :] = 0.0
+        new[name][:, -1] = old[name][:, -1]  # the bias stays last
+    grown[:HEAD] = state[:HEAD]
+    grown[FEATURES] = features
+    parts = parts_of(grown)
+    settle(parts.bayes)
+    settle(parts.fast_bayes)
+    return grown
+
+
+def more_room(capacity: int) -> int:
+    """The next capacity, once so many labelled samples are remembered."""
+    return min(2 * capacity, MOST)
+

@@ -1,0 +1,59 @@
+"""The groups of `osamd robustness`: what each measures, and how many rounds and which budgets it has by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from osamd.errors import InputError, nearest
+from osamd.evaluation.many import run_many
+from osamd.reproduce.results import Report, Table
+from osamd.reproduce.robustness import drifting, hard_tables, harm, harm_report
+from osamd.reproduce.robustness.plans import Plan
+
+
+class Group(NamedTuple):
+    """Streams that are measured together: their tasks, how one is run, and the report of all."""
+
+    title: str
+    tasks: Callable[[Plan], Sequence[Any]]
+    run: Callable[[Any], Any]
+    report: Callable[[Plan, Sequence[Any]], Report]
+    """From the plan and what the tasks gave, in their order."""
+
+
+GROUPS = {
+    "drift": Group("drifting streams", drifting.drift_tasks, drifting.run, drifting.drift_report),
+    "tables": Group("hard tables", hard_tables.tasks, hard_tables.run, hard_tables.report),
+    "harm": Group("do no harm", harm.tasks, harm.run, harm_report.report),
+    "late": Group("drifting streams, late labels", drifting.late_tasks, drifting.run, drifting.late_report),
+}
+"""By the name that the command knows them by, in the order in which they are run."""
+
+
+def named(given: Sequence[str]) -> list[str]:
+    """The groups that a user named, in our order; all of them where none is named."""
+    for name in given:
+        if name not in GROUPS:
+            raise InputError(f"`--group {name}`: no such group. {nearest(name, GROUPS)}")
+    return [name for name in GROUPS if name in given or not given]
+
+
+def number_of_tasks(names: Sequence[str], plan: Plan) -> int:
+    """How many tasks `measure` has, for a progress bar."""
+    return sum(len(GROUPS[name].tasks(plan)) for name in names)
+
+
+def measure(
+    names: Sequence[str], plan: Plan, *, workers: int | None = None, progress: Callable[[], None] | None = None
+) -> Report:
+    """Run these groups one after the other; their tables, and their content under their names."""
+    tables: list[Table] = []
+    content = {}
+    for name in names:
+        group = GROUPS[name]
+        done = run_many(group.run, group.tasks(plan), workers=workers, progress=progress)
+        found = group.report(plan, done)
+        tables += found.tables
+        content[name] = {"title": group.title, **found.content}
+    return Report(tables, {"seeds": plan.seeds, "groups": content})

@@ -1,0 +1,140 @@
+"""Hard tables: a trending column, outliers, many tight classes, many features, a rare class that overlaps.
+
+The default learner starts from a fitted source and from nothing, beside the source model left alone. Balanced accuracy,
+the mean of the accuracies of the classes, stands beside accuracy: with 6 % positives the latter says little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from osamd.evaluation.answers import Answers
+from osamd.evaluation.intervals import mean_90
+from osamd.learner import OSAMD
+from osamd.reproduce.results import Report, Table, in_seeds
+from osamd.reproduce.robustness.plans import Plan, in_percent
+from osamd.reproduce.robustness.playing import Run, left_alone, play, rounds_of
+from osamd.streams import (
+    IrrelevantFeatures,
+    MachineTable,
+    Outliers,
+    RareClass,
+    Stream,
+    TrendingColumn,
+    logistic_table,
+    overlapping_gaussians,
+    rotating_gaussian,
+    tight_classes,
+)
+
+SOURCE = 600
+"""Labelled samples that the source model is fitted to."""
+ROUNDS, BUDGETS = 4000, (0.01, 0.05)
+
+FEATURES, RELEVANT = 500, 10
+POSITIVES = 0.06
+
+
+def wide(rounds: int) -> Stream:
+    """A logistic table of which few features matter; the best accuracy is 90 %."""
+    return IrrelevantFeatures(logistic_table(rounds, features=RELEVANT, strength=5.3), FEATURES - RELEVANT)
+
+
+def rare(rounds: int) -> Stream:
+    """Two Gaussian classes, two deviations apart, of which one is rare; the best balanced accuracy is 84 %."""
+    equal = overlapping_gaussians(rounds, classes=2, features=8, distance=1.0)
+    return RareClass(equal, rare=1, ratio=(1.0 - POSITIVES) / POSITIVES)
+
+
+STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
+    "machine-trend": ("machine table, trending column", lambda n: TrendingColumn(MachineTable(n))),
+    "rotation-trend": ("rotation, trending column", lambda n: TrendingColumn(rotating_gaussian(n))),
+    "machine-outliers": ("machine table, outliers", lambda n: Outliers(MachineTable(n))),
+    "rotation-outliers": ("rotation, outliers", lambda n: Outliers(rotating_gaussian(n))),
+    "tight": ("40 tight classes", tight_classes),
+    "wide": ("500 features, 10 matter", wide),
+    "rare": ("6 % positives that overlap", rare),
+}
+"""By name: a title, and the stream of so many rounds."""
+
+STARTS = {
+    "left-alone": "source left alone",
+    "from-source": "from the source",
+    "from-nothing": "from nothing",
+}
+"""What stands in a column: the source model, and the default learner by where it starts."""
+
+
+class Task(NamedTuple):
+    """All starts on one stream and seed."""
+
+    stream: str
+    seed: int
+    rounds: int
+    budget: float
+
+
+def tasks(plan: Plan) -> list[Task]:
+    """All runs of a plan."""
+    return [
+        Task(stream, seed, plan.rounds or ROUNDS, budget)
+        for budget in plan.budgets or BUDGETS
+        for stream in STREAMS
+        for seed in range(plan.seeds)
+    ]
+
+
+def run(task: Task) -> dict[str, Run]:
+    """By start: the run of one stream and seed."""
+    stream = STREAMS[task.stream][1](task.rounds)
+    rounds, classes = rounds_of(stream, task.seed), range(len(stream.classes))
+    settings: dict[str, Any] = {"classes": list(classes), "budget": task.budget, "seed": task.seed}
+    fitted = OSAMD.from_source(*stream.source(SOURCE, task.seed), **settings)
+    return {
+        "left-alone": left_alone(stream, rounds, SOURCE, task.seed),
+        "from-source": play(fitted, rounds, Answers(), task.seed),
+        "from-nothing": play(OSAMD(features=stream.features, **settings), rounds, Answers(), task.seed),
+    }
+
+
+def report(plan: Plan, done: Sequence[dict[str, Run]]) -> Report:
+    """Accuracy and balanced accuracy of every start on every stream."""
+    found = dict(zip(tasks(plan), done, strict=True))
+    rounds, tables, contents = plan.rounds or ROUNDS, [], []
+    for budget in plan.budgets or BUDGETS:
+        streams = {
+            name: {
+                "title": title,
+                "starts": {
+                    start: _summary([found[Task(name, seed, rounds, budget)][start] for seed in range(plan.seeds)])
+                    for start in STARTS
+                },
+            }
+            for name, (title, _) in STREAMS.items()
+        }
+        contents.append({"budget": budget, "streams": streams})
+        tables.append(_table(plan, budget, streams))
+    return Report(tables, {"rounds": rounds, "source": SOURCE, "budgets": contents})
+
+
+def _summary(runs: Sequence[Run]) -> dict[str, Any]:
+    return {
+        "accuracy": mean_90([one.accuracy for one in runs])._asdict(),
+        "balanced_accuracy": mean_90([one.balanced_accuracy for one in runs])._asdict(),
+        "labels": mean_90([one.labels for one in runs])._asdict(),
+        "health": [one.health for one in runs],
+    }
+
+
+def _table(plan: Plan, budget: float, streams: Mapping[str, Any]) -> Table:
+    setting = f"{plan.rounds or ROUNDS} rounds, budget {in_percent(budget)}, mean of {in_seeds(plan.seeds)}"
+    return Table(
+        f"Hard tables: accuracy % / balanced accuracy %, {setting}",
+        ["stream", *STARTS.values()],
+        [[found["title"], *(_shown(found["starts"][start]) for start in STARTS)] for found in streams.values()],
+    )
+
+
+def _shown(found: Mapping[str, Any]) -> str:
+    return f"{100 * found['accuracy']['mean']:.1f} / {100 * found['balanced_accuracy']['mean']:.1f}"

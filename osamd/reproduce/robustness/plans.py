@@ -1,0 +1,23 @@
+"""What is asked of a run of `osamd robustness`, and how shares are written in its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Plan(NamedTuple):
+    """How much to run: seeds 0, ..., seeds - 1, and rounds and budgets where a group is not to have its own."""
+
+    seeds: int
+    rounds: int | None = None
+    budgets: Sequence[float] | None = None
+
+
+def in_percent(share: float) -> str:
+    """A share as tables write it.
+
+    >>> in_percent(0.05), in_percent(0.005)
+    ('5 %', '0.5 %')
+    """
+    return f"{100.0 * share:g} %"

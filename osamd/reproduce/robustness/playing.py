@@ -1,0 +1,86 @@
+"""One learner on one hard stream, beside the source model that is left alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osamd import source
+from osamd.evaluation.answers import Answers, Desk
+from osamd.learner import OSAMD
+from osamd.ledger import balanced
+from osamd.numerics import Array
+from osamd.streams import Hardship, Stream
+from osamd.streams.base import Labels
+
+
+class Rounds(NamedTuple):
+    """All rounds of a stream on one seed: samples, the labels that are told, and the true ones."""
+
+    x: Array
+    y: Labels
+    truth: Labels
+
+
+class Run(NamedTuple):
+    """By round: whether the decision was right, whether the label was asked for, and the true class."""
+
+    right: NDArray[np.bool_]
+    asked: NDArray[np.bool_]
+    truth: Labels
+    health: str = ""
+    """What the learner said of itself after the last round."""
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rounds that were decided rightly."""
+        return float(self.right.mean())
+
+    @property
+    def labels(self) -> float:
+        """The share of rounds whose label was asked for."""
+        return float(self.asked.mean())
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The mean over the classes that occur of the accuracy among their rounds."""
+        return balanced(self.right, self.truth)
+
+    def accuracy_of(self, index: int) -> float:
+        """Among the rounds of one class, of which a short stream may have none: then it is 1."""
+        right = self.right[self.truth == index]
+        return float(right.mean()) if len(right) else 1.0
+
+
+def rounds_of(stream: Stream, seed: int) -> Rounds:
+    """The rounds of a stream, with the true labels where a hardship makes others of them."""
+    x, y = stream.sample(seed)
+    return Rounds(np.ascontiguousarray(x), y, stream.truth(seed) if isinstance(stream, Hardship) else y)
+
+
+def play(learner: OSAMD, rounds: Rounds, answers: Answers, seed: int) -> Run:
+    """Play a learner, whose classes are their indices, over all rounds; accuracy is against the true labels."""
+    decided, asked = np.zeros(len(rounds.y), dtype=np.int64), np.zeros(len(rounds.y), dtype=np.bool_)
+    ask, take = learner.ask, Desk(learner, learner.classes, answers, seed).take
+    for t, (row, label) in enumerate(zip(rounds.x, rounds.y.tolist(), strict=True)):
+        decision = ask(row)
+        decided[t], asked[t] = decision.label, decision.query
+        take(decision, label)
+    return Run(decided == rounds.truth, asked, rounds.truth, health_word(learner))
+
+
+def left_alone(stream: Stream, rounds: Rounds, count: int, seed: int) -> Run:
+    """The model that `OSAMD.from_source` fits to the source, with no round played after it."""
+    classes = len(stream.classes)
+    weights = source.fit(*stream.source(count, seed), classes)
+    scores = rounds.x @ weights[..., :-1].T + weights[..., -1]
+    decided = scores.argmax(axis=1) if classes > 2 else (scores > 0.0).astype(np.int64)
+    return Run(decided == rounds.truth, np.zeros(len(rounds.y), dtype=np.bool_), rounds.truth)
+
+
+def health_word(learner: OSAMD) -> str:
+    """The word for the state that the learner is in after its last round."""
+    health = learner.health()
+    return str(getattr(health, "state", "collapsed" if health.collapsed else "not collapsed"))
