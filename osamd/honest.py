@@ -67,7 +67,8 @@ class Accuracy(NamedTuple):
     def __str__(self) -> str:
         if not self.known:
             return f"too few labels ({self.labels} of {LABELS_NEEDED})"
-        return f"{100.0 * self.value:.1f} % ({100.0 * self.low:.1f} to {100.0 * self.high:.1f} %)"
+        shown = 100.0 * min(max(self.value, 0.0), 1.0)
+        return f"{shown:.1f} % ({100.0 * self.low:.1f} to {100.0 * self.high:.1f} %)"
 
 
 class Window(NamedTuple):

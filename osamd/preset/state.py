@@ -229,4 +229,3 @@ def widened(state: Array, features: int) -> Array:
 def more_room(capacity: int) -> int:
     """The next capacity, once so many labelled samples are remembered."""
     return min(2 * capacity, MOST)
-
