@@ -369,7 +369,7 @@ def announce(book: Array) -> None:
         book[EAGERNESS] = eagerness
         sigma *= eagerness
         if last:
-            floor = min(floor, LAST_AUDIT * book[SHARE])
+            floor = min(floor, LAST_AUDIT * book[RATE])
         if due:
             sigma, floor = 0.0, 1.0
         elif book[STEERING] == UNIFORM or low or book[SCALE] == 0.0:  # zeros are alike, and would all be asked for

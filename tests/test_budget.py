@@ -152,7 +152,7 @@ def test_the_budget_is_kept_in_every_round_and_withholds_no_more_than_it_must(gi
             assert over[WITHHELD[reason]]
             assert (steered, least, probability) == (0.0, 0.0, 0.0)
         else:
-            last = math.inf if rate is None else LAST_AUDIT * book[budgets.SHARE]
+            last = math.inf if rate is None else LAST_AUDIT * rate
             assert min(floor, last) <= probability <= 1.0
             assert probability >= floor or left(book) < 2
         flags.append(bool(u[t - 1] < probability))
