@@ -447,7 +447,7 @@ class AskTell(ABC):
 
     def _weight(self, decision: Decision) -> float:
         """The least probability of a query over that of this one, at most 1; 0 for a label that was not asked for."""
-        return min(1.0, self._limits.floor / decision._seen.probability) if decision._seen.query else 0.0
+        return min(1.0, budgets.least(self._limits) / decision._seen.probability) if decision._seen.query else 0.0
 
     def _close(self, decision: Decision, label: int) -> None:
         """The query is answered: its label, or that none came, goes to the meter."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from osamd.budget import audit
 from osamd.preset.views import cut
 
 DISCOUNT = 0.95
@@ -54,8 +55,6 @@ GUARD_SHARE = 0.002
 GUARD_DOUBT = 0.02
 """How much of the even distribution every expert of the guard is mixed with, so that its losses are bounded."""
 
-AUDIT = 0.5
-"""The least probability of a query, over the budget's rate: half of the budget is drawn evenly."""
 RATE = 0.05
 """The budget where none is given."""
 
@@ -63,7 +62,7 @@ RATE = 0.05
 def limits(budget: float | None, floor: float | None) -> tuple[float, float]:
     """The preset's budget and floor, where they are not given. It always has a rate, to steer by."""
     rate = RATE if budget is None else budget
-    return rate, AUDIT * rate if floor is None else floor
+    return rate, audit(rate) if floor is None else floor
 
 
 class Arbiter(NamedTuple):
