@@ -38,8 +38,9 @@ class Recipe(ABC):
     method: Method
 
     @abstractmethod
-    def asking(self, budget: float | None, floor: float | None, audit: float = arbiter.AUDIT) -> Asking:
-        """Budget and floor, with the defaults of the recipe where they are not given; `audit` is the preset's share."""
+    def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
+        """Budget and floor, with the defaults of the recipe where they are not given; `audit` is the preset's share of the rate,
+        where it is not that of linear models."""
 
     @abstractmethod
     def within(self, limits: Budget) -> Recipe:
@@ -67,7 +68,7 @@ class PaperRecipe(Recipe):
     eta: float | None
     standardise: bool = False
 
-    def asking(self, budget: float | None, floor: float | None, audit: float = arbiter.AUDIT) -> Asking:
+    def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
         return Asking(budget, floor)
 
     def within(self, limits: Budget) -> PaperRecipe:
@@ -94,7 +95,7 @@ class PresetRecipe(Recipe):
 
     method: Method = PRESET
 
-    def asking(self, budget: float | None, floor: float | None, audit: float = arbiter.AUDIT) -> Asking:
+    def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
         return Asking(*arbiter.limits(budget, floor, audit))
 
     def within(self, limits: Budget) -> PresetRecipe:

@@ -26,7 +26,7 @@ RATE = 0.3
 
 
 def books(number, rate=RATE):
-    limits = budget.budget(rate, floor=arbiter.AUDIT * rate)
+    limits = budget.budget(rate, floor=arbiter.NETWORK_AUDIT * rate)
     return np.stack([budget.open_book(limits, 1.0, "margin") for _ in range(number)])
 
 

@@ -122,7 +122,7 @@ def test_without_a_budget_it_asks_for_one_label_in_twenty_and_half_of_them_evenl
     learner = OSAMD()
     played(learner, x, y)
     assert learner.limits.rate == arbiter.RATE
-    assert learner.limits.floor == arbiter.AUDIT * arbiter.RATE
+    assert learner.limits.floor == budget.audit(arbiter.RATE)
     assert 0.9 * arbiter.RATE * 4000 <= learner.asked <= arbiter.RATE * 4000
 
 
