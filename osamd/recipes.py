@@ -39,8 +39,10 @@ class Recipe(ABC):
 
     @abstractmethod
     def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
-        """Budget and floor, with the defaults of the recipe where they are not given; `audit` is the preset's share of the rate,
-        where it is not that of linear models."""
+        """Budget and floor, with the defaults of the recipe where they are not given.
+
+        `audit` is the floor's share of the rate in the preset, where it is not that of linear models.
+        """
 
     @abstractmethod
     def within(self, limits: Budget) -> Recipe:
