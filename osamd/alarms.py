@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd.honest import LABELS_NEEDED, Accuracy, Window, accuracy, gain, label_mix, more_errors
+from osamd.gain import gain
+from osamd.honest import LABELS_NEEDED, Accuracy, Window, accuracy, label_mix, more_errors
 from osamd.meter import DISAGREED, RECENT_WEIGHT, RECENT_WEIGHT_2, ROUNDS, UNANSWERED, WINDOW
 from osamd.numerics import Array
-from osamd.target import labels_needed
+from osamd.target import share_needed
 
 FALSE_ALARM = 0.01
 """The nominal chance of each alarm, in one window, for a learner on the edge of it. Simulated, it is at most 2 %."""
@@ -112,16 +113,16 @@ def below_target(found: Accuracy, target: float | None) -> Finding | None:
     )
 
 
-def target_unclear(found: Accuracy, target: float | None) -> Finding | None:
+def target_unclear(meter: Array, found: Accuracy, target: float | None) -> Finding | None:
     if target is None or found.low >= target:
         return None
-    needed = labels_needed(found, target)
+    needed = share_needed(meter, target)
     return Finding(
         f"Between {percent(found.low)} and {percent(found.high)} of the last {found.rounds} decisions are right, so"
         f" it cannot be told whether the target of {percent(target)} is kept.",
-        f"It takes about {math.ceil(needed)} labels in {found.rounds} rounds: raise the budget to"
-        f" {100.0 * needed / found.rounds:.2g} %, or lower the target."
-        if needed < found.rounds
+        f"It takes the labels of about {100.0 * needed:.2g} % of the rounds, drawn evenly: raise budget or floor, or"
+        " lower the target."
+        if needed < 1.0
         else "Raise the budget, or lower the target.",
     )
 

@@ -24,8 +24,7 @@ from typing import Any, Self
 import numpy as np
 
 from osamd import budget as budgets
-from osamd import honest, store
-from osamd import meter as meters
+from osamd import former, gain, honest, store
 from osamd.decisions import PEEK, Core, Decision, Observation, new_class, plain
 from osamd.errors import InputError, nearest, reject, require_whole
 from osamd.health import Health, health
@@ -210,12 +209,12 @@ class AskTell(ABC):
         """The accuracy over all rounds, or the last ones, from the labels that were asked for alone."""
         return honest.accuracy(self._meter, window=window, level=level)
 
-    def gain(self, *, window: bool = False, level: float = 0.9) -> honest.Gain:
+    def gain(self, *, window: bool = False, level: float = 0.9) -> gain.Gain:
         """The accuracy less that of the source model, had it been left alone, from the labels that were asked for.
 
         It is known for the default learner of linear models alone, where it started from a source.
         """
-        return honest.gain(self._meter, window=window, level=level)
+        return gain.gain(self._meter, window=window, level=level)
 
     def health(self) -> Health:
         """How it has been doing of late: "fine", "unknown" or "alarm", why, and what to do about it."""
@@ -319,8 +318,8 @@ class AskTell(ABC):
         arrays, content = saved
         if self._core is not None:
             self._core.restore(arrays)
-        budgets.take_up(self._book, arrays.get("book", self._book))
-        meters.take_up(self._meter, arrays["meter"])
+        former.take_up_book(self._book, arrays.get("book", self._book))
+        former.take_up_meter(self._meter, arrays["meter"])
         self._rounds, self._told, self._expired = (int(content[name]) for name in ("rounds", "told", "expired"))
         self._generator.bit_generator.state = content["generator"]
         self._uniforms = arrays["uniforms"].tolist()
@@ -448,7 +447,7 @@ class AskTell(ABC):
 
     def _weight(self, decision: Decision) -> float:
         """The least probability of a query over that of this one, at most 1; 0 for a label that was not asked for."""
-        return min(1.0, self._limits.floor / decision._seen.probability) if decision._seen.query else 0.0
+        return min(1.0, budgets.least(self._limits) / decision._seen.probability) if decision._seen.query else 0.0
 
     def _close(self, decision: Decision, label: int) -> None:
         """The query is answered: its label, or that none came, goes to the meter."""

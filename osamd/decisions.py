@@ -58,7 +58,7 @@ class Observation(NamedTuple):
     withheld: int
     """Which promise of the budget withheld the query: an index of `osamd.budget.WITHHELD`."""
     expected: float
-    """The meter's guess of the probability that the decision is right."""
+    """What the meter's `expect` gave, for its `confirm`."""
     score: Any
     """The score of what decides: one number for two classes, or a vector of one per class."""
 

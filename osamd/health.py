@@ -147,7 +147,7 @@ def _judged(
         return ("alarm", alarm) if alarm else ("unknown", silent(meter))
     if not found.known:
         return "unknown", too_few_labels(meter, window)
-    unclear = target_unclear(found, target)
+    unclear = target_unclear(meter, found, target)
     if unclear:
         return "unknown", unclear
     return "fine", Finding(

@@ -38,8 +38,11 @@ class Recipe(ABC):
     method: Method
 
     @abstractmethod
-    def asking(self, budget: float | None, floor: float | None, audit: float = arbiter.AUDIT) -> Asking:
-        """Budget and floor, with the defaults of the recipe where they are not given; `audit` is the preset's share."""
+    def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
+        """Budget and floor, with the defaults of the recipe where they are not given.
+
+        `audit` is the floor's share of the rate in the preset, where it is not that of linear models.
+        """
 
     @abstractmethod
     def within(self, limits: Budget) -> Recipe:
@@ -67,7 +70,7 @@ class PaperRecipe(Recipe):
     eta: float | None
     standardise: bool = False
 
-    def asking(self, budget: float | None, floor: float | None, audit: float = arbiter.AUDIT) -> Asking:
+    def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
         return Asking(budget, floor)
 
     def within(self, limits: Budget) -> PaperRecipe:
@@ -94,7 +97,7 @@ class PresetRecipe(Recipe):
 
     method: Method = PRESET
 
-    def asking(self, budget: float | None, floor: float | None, audit: float = arbiter.AUDIT) -> Asking:
+    def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
         return Asking(*arbiter.limits(budget, floor, audit))
 
     def within(self, limits: Budget) -> PresetRecipe:

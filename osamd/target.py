@@ -1,10 +1,10 @@
 """A target of the accuracy: as few labels as keep the lower end of its interval above the target, within the budget.
 
-The interval of the window narrows as one over the square root of its labels. So the labels asked for in the window, the
-estimated accuracy and the lower end of its interval say how many labels would put the lower end at the target. That
-share of the rounds is then steered to (`osamd.budget.spend`), the audit in the same proportion: more at once, less by a
-tenth per check, so that a lucky stretch does not cost the next one its evidence. The rule uses the past alone, so the
-probability of every query is still known before it is drawn, and above 0: the estimate stays unbiased.
+The interval of the window narrows as one over the square root of the probability with which labels are drawn. So the
+window says with what probability, the same in all rounds, the lower end would be at the target; that share of the
+rounds is then steered to (`osamd.budget.spend`). More is spent at once, less little by little, so that a lucky stretch
+does not cost the next one its evidence. The rule uses the past alone, so the probability of every query is still known
+before it is drawn, and above 0: the estimate stays unbiased.
 
 `steer_to_target` is called every `CHECK_EVERY` rounds; a call takes as long as some dozens of short rounds.
 """
@@ -13,45 +13,41 @@ from __future__ import annotations
 
 import math
 
-from osamd.budget import FULL, SHARE, TARGET, spend
-from osamd.honest import LABELS_NEEDED, Accuracy, accuracy, window_of
+import numpy as np
+
+from osamd.budget import SHARE, TARGET, spend
+from osamd.honest import accuracy, window_of
+from osamd.meter import WINDOW
 from osamd.numerics import Array
 
 CHECK_EVERY = 50
 """Rounds between two calls."""
-EASING = 0.9
-"""The least that a call leaves of the rate steered to: from 5 % to 1 % takes 16 calls, or 800 rounds."""
-LEAST_LABELS = 1.5 * LABELS_NEEDED
-"""Labels of a window that are asked for at least. Counts stray by their square root, and with fewer than LABELS_NEEDED
-there would be no number to steer by."""
+EASING = 0.25
+"""The least that is left, after a window of calls, of the rate steered to."""
+AIM = 0.6
+"""The part of the distance from the estimate to the target that the lower end may use, since both stray."""
+LEAST_LABELS = 60.0
+"""Labels of a window that are asked for at least: with 40, two errors in a window were enough to give up all saving."""
 
 
-def labels_needed(found: Accuracy, target: float) -> float:
-    """The labels with which the lower end of this interval would be at the target; inf where the value is not above it.
+def share_needed(meter: Array, target: float) -> float:
+    """The share of rounds whose labels, drawn evenly, would put the lower end of the window's interval at the target.
 
-    >>> round(labels_needed(Accuracy(0.95, 0.90, 0.98, 0.9, 1000, 50, 0), target=0.85), 3)
-    12.5
+    It is inf where the estimate is not above the target, or not known. Evenly drawn labels are worth as much as those
+    of the window where their probability is the harmonic mean of the window's.
     """
+    found, window = accuracy(meter, window=True), window_of(meter)
     if not found.known or found.value <= target:
         return math.inf
-    return found.labels * ((found.value - found.low) / (found.value - target)) ** 2
+    seen = window.probability[window.probability > 0.0]
+    even = len(seen) / float(np.sum(1.0 / seen))
+    return even * ((found.value - found.low) / (found.value - target)) ** 2
 
 
 def steer_to_target(book: Array, meter: Array) -> None:
     """Let the book steer to no more than its target needs, by the window of the meter; without a target it stays."""
-    target = float(book[TARGET])
-    if target == 0.0:
+    if book[TARGET] == 0.0:
         return
-    found = accuracy(meter, window=True)
-    wanted = labels_needed(found, target)
-    if wanted == math.inf:
-        spend(book, math.inf)
-        return
-    asked_per_label = window_of(meter).asked / found.labels  # some are under way or lost
-    share = max(wanted, LEAST_LABELS) * asked_per_label / found.rounds
-    spend(book, max(share, EASING * float(book[SHARE])))
-
-
-def spared(book: Array) -> bool:
-    """Whether less than the budget's rate is steered to."""
-    return bool(book[SHARE] < book[FULL])
+    wanted, window = share_needed(meter, float(book[TARGET])) / AIM**2, float(meter[WINDOW])
+    eased = EASING ** (CHECK_EVERY / window) * float(book[SHARE])
+    spend(book, max(wanted, LEAST_LABELS / window, eased))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -19,6 +20,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import caching
+from numba.core.bytecode import FunctionIdentity
 from numba.extending import overload, register_jitable
 
 from osamd import models, numerics
@@ -152,6 +154,13 @@ def cache_folder() -> Path:
     for source in sorted(found for pattern in SOURCES for found in root.glob(pattern)):
         digest.update(str(source.relative_to(root)).encode() + source.read_bytes())
     return user_cache() / f"compiled-{digest.hexdigest()[:16]}"
+
+
+# numba numbers the functions it compiles from 1 on in every process, and these numbers are part of the symbols that it
+# keeps on disk. Two processes may give one symbol to two functions, and a third that loads both would run one for the
+# other. Numbers drawn at random, also after a fork, make every symbol one of a kind.
+_identity: Any = FunctionIdentity
+_identity._unique_ids = iter(lambda: secrets.randbits(62), None)
 
 
 class KeyedFiles(_Files):  # type: ignore[misc]

@@ -193,8 +193,9 @@ def play(state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float 
     state = state.copy()
     work = open_work(state)
     arbiter, seen, sourced = parts_of(state).arbiter, work_of(work, state), bool(state[SOURCED] > 0.0)
-    rate, least = limits(float(state[RATE]), floor)
-    book = budget.open_book(budget.budget(rate, floor=least), sigma=1.0, query="margin")
+    rate, floor = limits(float(state[RATE]), floor)
+    allowed = budget.budget(rate, floor=floor)
+    book, least = budget.open_book(allowed, sigma=1.0, query="margin"), budget.least(allowed)
     budget.hasten(book, on=not sourced)
     rounds = len(x)
     run = Run(

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from osamd import __version__
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.honest import LABELS_NEEDED, Accuracy, Gain
+from osamd.gain import Gain
+from osamd.honest import LABELS_NEEDED, Accuracy
 from osamd.methods import KNOWN, PRESET
 from osamd.numerics import Array
 from osamd.prequential.runs import Baseline, Outcome, Run, last_rounds, minus

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from osamd.budget import audit
 from osamd.preset.views import cut
 
 DISCOUNT = 0.95
@@ -54,18 +55,21 @@ GUARD_SHARE = 0.002
 GUARD_DOUBT = 0.02
 """How much of the even distribution every expert of the guard is mixed with, so that its losses are bounded."""
 
-AUDIT = 0.5
-"""The least probability of a query, over the budget's rate: half of the budget is drawn evenly."""
 NETWORK_AUDIT = 0.1
-"""The same for networks, whose preset was chosen with it."""
+"""The least probability of a query, over the budget's rate, for networks, whose preset was chosen with it."""
 RATE = 0.05
 """The budget where none is given."""
 
 
-def limits(budget: float | None, floor: float | None, audit: float = AUDIT) -> tuple[float, float]:
-    """The preset's budget and floor, where they are not given. It always has a rate, to steer by."""
+def limits(budget: float | None, floor: float | None, share: float | None = None) -> tuple[float, float]:
+    """The preset's budget and floor, where they are not given. It always has a rate, to steer by.
+
+    The floor is the audit of linear models (`osamd.budget.audit`), or `share` of the rate.
+    """
     rate = RATE if budget is None else budget
-    return rate, audit * rate if floor is None else floor
+    if floor is None:
+        floor = audit(rate) if share is None else share * rate
+    return rate, floor
 
 
 class Arbiter(NamedTuple):

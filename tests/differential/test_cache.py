@@ -53,6 +53,30 @@ def test_a_second_start_compiles_nothing_and_an_edit_compiles_anew(tmp_path):
     assert run_with_cache(cache, package) == [1, 0]
 
 
+APART = """
+import sys
+import numpy as np
+from osamd import OSAMD
+for classes in map(int, sys.argv[1:]):
+    x = np.random.default_rng(0).normal(size=(60, 4))
+    learner = OSAMD.from_source(x, np.arange(60) % classes, method="osamd", eta=0.05, standardise=True, budget=0.5)
+    print(classes, [learner.predict(row) for row in x], flush=True)
+"""
+
+
+def test_what_two_processes_compiled_does_not_mix_in_a_third(tmp_path):
+    """Functions of one name, compiled in two processes, must not share their symbols; without optimising all stay."""
+    environment = os.environ | {"OSAMD_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0"}
+
+    def decisions(*classes: str) -> str:
+        command = [sys.executable, "-c", APART, *classes]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+    two, five = decisions("2"), decisions("5")
+    assert decisions("2", "5") == two + five
+    assert decisions("5", "2") == five + two
+
+
 def test_two_processes_that_compile_at_once_do_not_take_each_others_code(tmp_path):
     first, second, later = (lowering.KeyedFiles(str(tmp_path), "block", "stamp") for _ in range(3))
     first._load_index = second._load_index = dict  # both looked before either wrote
