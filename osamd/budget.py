@@ -15,7 +15,7 @@ asked over the whole stream; in a window what comes in at its rate less a slack,
 - *eagerness* = (backlog / reserve)^4, from 1/4 to 50, is how much of its share a round should ask.
 - sigma = base * eagerness falls smoothly as labels run out. After every round, asked or not, log base moves by
   0.3 * (rate * eagerness - p), where p is what the margin was worth, max(floor, sigma / (sigma + margin)).
-- Where the backlog is low (below 0.9 of the reserve and 3 labels) queries are uniform, with probability
+- Where the backlog is low (below 3/4 of the reserve and 2 labels) queries are uniform, with probability
   rate * eagerness or the floor: even if sigma is far too large it cannot use up what keeps rounds from being blind.
 - Past 4.8 % of the labels earned (or 2 labels) the next query is certain. So the budget is spent, on every stream.
 - With a *target* of the accuracy, less than the rate may be steered to (`osamd.target`); what is spared is not owed.
@@ -90,7 +90,7 @@ QUERIES = {"margin": MARGIN, "uniform": UNIFORM, "always": FIXED}
 AUDIT, AUDITED, MOST_AUDIT = 0.5, 0.008, 0.8
 """The floor of the default learner: over the budget's rate; in small budgets at least AUDITED, which is 40 labels in
 5,000 rounds, but no more than MOST_AUDIT of the rate. Then the 90 % interval of an accuracy of 0.8 is 0.12 wide after
-5,000 rounds at 5 %, and 0.24 to 0.27 at 1 %."""
+5,000 rounds at 5 %, and 0.24 to 0.30 at 1 %."""
 
 LAST_AUDIT = 0.5
 """The most of the floor, over the rate, while fewer than two labels are in hand: the last one is saved, since the
@@ -101,10 +101,10 @@ RESERVE, LEAST_RESERVE, MOST_RESERVE = 0.04, 1.0, 10.0
 rate at which they are earned: from 3 labels the backlog falls below 1 with a probability of some 7 %, from 2 with 20 %
 (ruin under unit claims at half the premium). With 3 % instead, twice as many rounds were blind at a rate of 1 %."""
 
-LOW, MOST_LOW = 0.9, 3.0
-"""The backlog below which queries are uniform: a part of the reserve, and no more than so many labels. With 2 labels 8
-to 18 % of the rounds are blind at 1 %, and twice as many as now at 5 %; with 4 a tenth fewer, but fewer labels go to
-small margins: that costs 0.2 points at 5 % and half a point at 1 %."""
+LOW, MOST_LOW = 0.75, 2.0
+"""The backlog below which queries are uniform: a part of the reserve, and no more than so many labels. With 0.9 and 3
+half as many rounds are blind, and intervals at 1 % are a tenth narrower, but fewer labels go to small margins: that
+costs 0.6 points over tables at 5 % and 0.8 at 1 %."""
 
 HASTY, HASTY_RESERVE, HASTY_OVERDUE = 20.0, 1.5, 2.5
 """The first labels of a model that starts from nothing, the reserve until then, and when a query is certain. On sixteen

@@ -224,8 +224,9 @@ def accuracy(meter: Array, window: bool = False, level: float = 0.9) -> Accuracy
     at random.
 
     Of the blind rounds nothing is known. They count like the others, and the distance to all of them being wrong, or
-    right, is added to the limits as independent errors are: by squares. So a few blind rounds hardly matter, and where
-    nearly all are blind the interval is nearly [0, 1].
+    right, times the root of their share, is added to the limits as independent errors are: by squares. So a few blind
+    rounds, which lie scattered among the others, hardly matter; where nearly all are blind the interval is nearly
+    [0, 1].
     """
     z = quantile("accuracy", meter, level)
     counted = tally(meter, window)
@@ -235,9 +236,10 @@ def accuracy(meter: Array, window: bool = False, level: float = 0.9) -> Accuracy
         return Accuracy(math.nan, 0.0, 1.0, *counts)
     found = errors(counted, tally(meter, window=False))
     value, blind = 1.0 - found.value, 1.0 - seen / rounds
-    right = min(max(value, 0.0), 1.0) * blind
-    low = value - math.hypot(more_errors(z, found.variance, found.unseen) / seen, right)
-    high = value + math.hypot(fewer_errors(z, found.variance, found.met) / seen, blind - right)
+    doubt = blind * math.sqrt(blind)
+    right = min(max(value, 0.0), 1.0)
+    low = value - math.hypot(more_errors(z, found.variance, found.unseen) / seen, doubt * right)
+    high = value + math.hypot(fewer_errors(z, found.variance, found.met) / seen, doubt * (1.0 - right))
     return Accuracy(value, min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), *counts)
 
 

@@ -80,8 +80,8 @@ DEFAULT = {
     "0.98, dips, 10 classes": Case(0.98, "even", drift="dips", classes=10),
     "0.95, learns": Case(0.95, drift="learns", classes=3),
 }
-WIDEST = {0.05: 0.12, 0.01: 0.27}
-"""The widest interval of an accuracy of 0.8 and more, after 5,000 rounds."""
+WIDEST = {0.05: 0.122, 0.01: 0.31}
+"""The widest interval of an accuracy of 0.8 and more, after 5,000 rounds; 0.26 at 1 % but for "low margins"."""
 
 
 @pytest.mark.parametrize("rate", WIDEST)
@@ -203,7 +203,7 @@ def test_a_label_later_than_the_window_counts_for_all_rounds_alone():
 
 
 def test_blind_rounds_count_like_the_others_and_widen_the_interval_by_their_share():
-    """Where the budget withholds, the truth is out of reach: all of those rounds may be wrong, or all right."""
+    """All of them may be wrong, or all right: the fewer there are, the less that is to be feared."""
     rounds = drawn(5, steady(2000, 1.28), (0.3, 0.1))
     told, blind = metered(rounds), metered(rounds)
     for _ in range(500):
@@ -211,8 +211,9 @@ def test_blind_rounds_count_like_the_others_and_widen_the_interval_by_their_shar
     before, after = accuracy(told), accuracy(blind)
     assert (after.rounds, after.blind) == (2500, 500)
     assert after.value == pytest.approx(before.value)
-    assert after.value - after.low == pytest.approx(math.hypot(before.value - before.low, 0.2 * before.value))
-    assert after.high - after.value == pytest.approx(math.hypot(before.high - before.value, 0.2 * (1 - before.value)))
+    doubt, value = 0.2**1.5, before.value
+    assert after.value - after.low == pytest.approx(math.hypot(before.value - before.low, doubt * value))
+    assert after.high - after.value == pytest.approx(math.hypot(before.high - before.value, doubt * (1 - value)))
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 90, math.nan, "high"])
