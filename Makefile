@@ -18,7 +18,7 @@ theory: $(VENV)/.installed-run
 
 # Peers get an environment of their own; one that cannot be had here is left out, and the run says so.
 bench: $(VENV)/.installed-run $(BENCH)/.installed
-	$(BIN)/osamd bench --python $(BENCH)/bin/python --out results/bench
+	$(BIN)/python -m benchmarks --python $(BENCH)/bin/python --out results/bench
 
 # The documentation site, to open from site/index.html.
 docs: $(VENV)/.installed-test

@@ -6,7 +6,7 @@ python examples/adapt_network.py        (needs the extra deep: pip install 'osam
 import torch
 from torch import nn
 
-from osamd.deep import OSAMD
+from osamd.learner.network import OSAMD
 from osamd.streams import rotating_gaussian
 
 stream = rotating_gaussian(rounds=2000)  # two classes whose centres turn by 180 degrees

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from osamd.errors import InputError
-from osamd.geometry import ball, box, p_norm, signed_simplex, simplex
-from osamd.losses import loss
-from osamd.methods import (
+from osamd.paper.geometry import ball, box, p_norm, signed_simplex, simplex
+from osamd.paper.losses import loss
+from osamd.paper.methods import (
     InnerLoops,
     Method,
     Settings,
@@ -25,8 +25,8 @@ from osamd.methods import (
     lemma1_step,
     lemma3_step,
 )
-from osamd.models import linear
-from osamd.queries import margin, uniform
+from osamd.paper.models import linear
+from osamd.paper.queries import margin, uniform
 from osamd.streams import (
     Arrays,
     Rotating,

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from osamd import OSAMD
+from osamd.paper.queries import query_probability
 from osamd.prequential.report import sliding
-from osamd.queries import query_probability
 
 FOLDER = Path(__file__).parent.parent / "figures"
 STYLE = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}

@@ -15,36 +15,36 @@ from mkdocs.structure.files import File, Files
 REFERENCE: dict[str, list[str]] = {
     "The learner": [
         "osamd",
-        "osamd.learner",
-        "osamd.deep",
-        "osamd.asktell",
-        "osamd.decisions",
+        "osamd.learner.linear",
+        "osamd.learner.network",
+        "osamd.learner.ask_tell",
+        "osamd.learner.decision",
         "osamd.preset",
         "osamd.preset.arbiter",
         "osamd.preset.round",
         "osamd.preset.memory",
         "osamd.preset.state",
-        "osamd.budget",
-        "osamd.honest",
-        "osamd.health",
+        "osamd.accounting.budget",
+        "osamd.accounting.accuracy",
+        "osamd.accounting.health",
         "osamd.prequential",
         "osamd.tables",
     ],
     "The service": ["osamd.client"],
     "Other libraries": ["osamd.adapters.sklearn", "osamd.adapters.river", "osamd.adapters.skactiveml"],
     "The round and its parts": [
-        "osamd.algorithm",
-        "osamd.methods",
-        "osamd.models",
-        "osamd.losses",
-        "osamd.geometry",
-        "osamd.queries",
-        "osamd.scores",
+        "osamd.paper.algorithm",
+        "osamd.paper.methods",
+        "osamd.paper.models",
+        "osamd.paper.losses",
+        "osamd.paper.geometry",
+        "osamd.paper.queries",
+        "osamd.paper.scores",
     ],
     "Experiments": [
         "osamd.streams",
-        "osamd.play",
-        "osamd.ledger",
+        "osamd.paper.play",
+        "osamd.paper.ledger",
         "osamd.compiled",
         "osamd.fleet.fleet",
         "osamd.fleet.play",
@@ -69,7 +69,7 @@ REFERENCE: dict[str, list[str]] = {
 """Every module has a page of its own; a test says which modules of the package are not for users."""
 
 HIDDEN = {
-    "osamd.geometry": ["osamd.geometry.euclidean.euclidean", "osamd.geometry.p_norm.p_norm"],
+    "osamd.paper.geometry": ["osamd.paper.geometry.euclidean.euclidean", "osamd.paper.geometry.p_norm.p_norm"],
     "osamd.streams": [f"osamd.streams.real.{name}.{name}" for name in ("portraits", "cover_type")],
 }
 """What a package exports under the name of the module it comes from, which hides it from the reader of the sources."""
@@ -126,7 +126,7 @@ def command_page() -> str:
     """What `osamd --help` and the help of every command print."""
     import typer
 
-    from osamd.cli import app
+    from osamd.cli.app import app
 
     command = typer.main.get_command(app)
     whole = _context(command, "osamd", None)

@@ -4,7 +4,7 @@
     from osamd.adapters.river import OSAMDActive, OSAMDClassifier      pip install "osamd[river]"
     from osamd.adapters.skactiveml import MarginQuery, OSAMDBudgetManager     pip install "osamd[skactiveml]"
 
-They are thin: what is computed is computed by `osamd.OSAMD` and by `osamd.budget`.
+They are thin: what is computed is computed by `osamd.OSAMD` and by `osamd.accounting.budget`.
 """
 
 from __future__ import annotations

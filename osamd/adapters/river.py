@@ -24,16 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from osamd import meter
+from osamd.accounting import meter
 from osamd.adapters import needs
-from osamd.decisions import Decision
 from osamd.errors import InputError, reject
-from osamd.learner import OSAMD, REACH
-from osamd.methods import PRESET, meant
+from osamd.learner.decision import Decision
+from osamd.learner.linear import OSAMD, REACH
+from osamd.learner.saving import Saved
 from osamd.numerics import Array
+from osamd.paper.methods import PRESET, meant
 from osamd.preset.state import parts_of, widened
 from osamd.preset.views import named
-from osamd.store import Saved
 
 try:
     from river import base, compose

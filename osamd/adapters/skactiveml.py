@@ -19,11 +19,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd import budget as budgets
+from osamd.accounting import budget as budgets
 from osamd.adapters import needs
 from osamd.errors import InputError
 from osamd.numerics import Array
-from osamd.queries import query_probability
+from osamd.paper.queries import query_probability
 from osamd.streams.base import query_generator
 
 try:
@@ -58,7 +58,8 @@ def margin_of(utility: Array) -> Array:
 
 
 class OSAMDBudgetManager(BudgetManager):  # type: ignore[misc]
-    """The budget of `osamd.budget`: never exceeded at any moment, and spent, by steering sigma from round to round.
+    """The budget of `osamd.accounting.budget`: never exceeded at any moment, and spent, by steering sigma from round
+    to round.
 
     `budget` is the largest share of samples whose label is asked for, 0.1 where it is None, over the whole stream or
     over any `window` samples on end; `max_labels` the largest number; `floor` the least probability of asking while the

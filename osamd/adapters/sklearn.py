@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd.adapters import needs
-from osamd.decisions import Decision
 from osamd.errors import InputError, reject
-from osamd.learner import OSAMD
-from osamd.methods import PRESET
+from osamd.learner.decision import Decision
+from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
+from osamd.paper.methods import PRESET
 from osamd.preset.arbiter import POWER
 
 try:

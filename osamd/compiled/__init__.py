@@ -1,4 +1,4 @@
-"""The compiled path: the same results as `osamd.play`, round for round, at the speed of compiled code."""
+"""The compiled path: the same results as `osamd.paper.play`, round for round, at the speed of compiled code."""
 
 from osamd.compiled.runs import COLUMNS, One, Played, Totals, play
 

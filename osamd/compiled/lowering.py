@@ -23,10 +23,11 @@ from numba.core import caching
 from numba.core.bytecode import FunctionIdentity
 from numba.extending import overload, register_jitable
 
-from osamd import models, numerics
+from osamd import numerics
 from osamd.files import user_cache
-from osamd.models import Linear
 from osamd.numerics import LANES, Array
+from osamd.paper import models
+from osamd.paper.models import Linear
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _Files: Any = caching.IndexDataCacheFile
@@ -34,18 +35,13 @@ _Files: Any = caching.IndexDataCacheFile
 _lowered: set[Any] = {numerics.lane_sum, numerics.dot, models.binary_scores}
 
 SOURCES = (
-    "algorithm.py",
-    "budget.py",
-    "decisions.py",
-    "honest.py",
-    "losses.py",
-    "meter.py",
-    "models.py",
     "numerics.py",
-    "queries.py",
-    "scores.py",
+    "accounting/*.py",
     "compiled/*.py",
-    "geometry/*.py",
+    "learner/cores/*.py",
+    "learner/decision.py",
+    "paper/*.py",
+    "paper/geometry/*.py",
     "preset/*.py",
 )
 """Where everything that is lowered stands, beside the file of the function that is compiled: that one numba checks."""

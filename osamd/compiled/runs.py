@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd.algorithm import State
-from osamd.compiled.kernels import DIVERGED, GOOD, flat_block, general_block, kind_of_round, once
+from osamd.compiled.blocks import DIVERGED, GOOD, flat_block, general_block, kind_of_round, once
 from osamd.compiled.lowering import jit
-from osamd.compiled.one import one_sample, params
-from osamd.compiled.rows import rows_block
+from osamd.compiled.memory import one_sample, params
+from osamd.compiled.several_classes import rows_block
 from osamd.errors import InputError, lookup
-from osamd.ledger import Ledger
-from osamd.methods import Learner
 from osamd.numerics import Array
-from osamd.play import check_block, diverged
+from osamd.paper.algorithm import State
+from osamd.paper.ledger import Ledger
+from osamd.paper.methods import Learner
+from osamd.paper.play import check_block, diverged
 from osamd.streams.base import Stream, query_generator
 
 COLUMNS: dict[str, Any] = {
@@ -77,12 +77,12 @@ def play(
     keep_params: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Played:
-    """`osamd.play.play`, compiled: the same queries on every round, parameters equal to rounding.
+    """`osamd.paper.play.play`, compiled: the same queries on every round, parameters equal to rounding.
 
     Memory is that of one block and of the `columns` kept, so with columns=() it does not grow with the stream.
 
-    >>> from osamd.methods import Settings, learner
-    >>> from osamd.models import linear
+    >>> from osamd.paper.methods import Settings, learner
+    >>> from osamd.paper.models import linear
     >>> from osamd.streams import rotating_gaussian
     >>> osamd = learner("osamd", linear(features=2), Settings(eta=0.01, sigma=0.35), start=[0.4, 0.0, -4.0])
     >>> play(osamd, rotating_gaussian(5000), seed=1, columns=()).totals.rounds
@@ -131,8 +131,8 @@ def play(
 class One:
     """A learner for one sample at a time: `decide`, then `learn`, each one compiled call.
 
-    >>> from osamd.methods import Settings, learner
-    >>> from osamd.models import linear
+    >>> from osamd.paper.methods import Settings, learner
+    >>> from osamd.paper.models import linear
     >>> one = One(learner("osamd", linear(features=2), Settings(eta=0.01, sigma=0.35), start=[0.4, 0.0, -4.0]))
     >>> label, query = one.decide(np.array([15.0, 0.0]), u=0.9)
     >>> one.learn(-1)

@@ -31,14 +31,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osamd import budget
+from osamd.accounting import budget
 from osamd.errors import InputError, lookup, reject, require_number, require_rate, require_whole
 from osamd.evaluation.theory import Bound
 from osamd.numerics import Array
+from osamd.paper.scores import UNLABELLED
 from osamd.preset.arbiter import DOUBTS, GUARD_DOUBT, GUARD_SHARE, POWER, Arbiter, doubted, guard_prior, limits
 from osamd.preset.round import learn, observe
 from osamd.preset.state import CLASSES, EXPERTS, RATE, SOURCED, Work, open_work, parts_of, work_of
-from osamd.scores import UNLABELLED
 from osamd.streams.base import query_generator
 
 MEMBERS = ("trusted", "source", *EXPERTS)

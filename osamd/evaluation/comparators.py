@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from osamd.errors import InputError, reject, require_positive, require_whole
 from osamd.evaluation.samples import finite_array
-from osamd.geometry import DecisionSet, Geometry
-from osamd.losses import Loss, on_scores
-from osamd.models import Linear
 from osamd.numerics import Array
+from osamd.paper.geometry import DecisionSet, Geometry
+from osamd.paper.losses import Loss, on_scores
+from osamd.paper.models import Linear
 from osamd.streams import ExactStream
 
 Objective = Callable[[Array], tuple[float, Array]]
@@ -191,9 +191,9 @@ def window_comparators(
     On the whole space the certificate is against all parameters within 10 (1 + ||w||) of the answer w.
     Shapes: x (n, features), y (n,) of class indices. The last window may be shorter.
 
-    >>> from osamd.geometry import ball
-    >>> from osamd.losses import loss
-    >>> from osamd.models import linear
+    >>> from osamd.paper.geometry import ball
+    >>> from osamd.paper.losses import loss
+    >>> from osamd.paper.models import linear
     >>> best = window_comparators([[-1.0], [1.0], [1.0]], [0, 1, 1], 2, loss("hinge"), linear(1), ball(2.0))
     >>> len(best), all(one.value < 1e-3 for one in best)
     (2, True)

@@ -12,10 +12,10 @@ from osamd.evaluation.comparators import require_exact_match
 from osamd.evaluation.regret import path_length
 from osamd.evaluation.samples import finite_array
 from osamd.evaluation.theory import Constants
-from osamd.geometry import Geometry
-from osamd.losses import LOSSES, Loss
-from osamd.models import Linear
 from osamd.numerics import Array
+from osamd.paper.geometry import Geometry
+from osamd.paper.losses import LOSSES, Loss
+from osamd.paper.models import Linear
 from osamd.streams import ExactStream
 
 ROUNDING = 1e-12

@@ -13,8 +13,8 @@ from osamd.errors import InputError
 from osamd.evaluation.intervals import Mean, half_width_90
 from osamd.evaluation.theory import Bound, Fit
 from osamd.files import Files
-from osamd.methods import KNOWN
 from osamd.numerics import Array
+from osamd.paper.methods import KNOWN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

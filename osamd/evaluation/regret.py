@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from osamd.errors import InputError, require_whole
 from osamd.evaluation.comparators import Comparator, expected_slope, require_exact_match
 from osamd.evaluation.samples import finite_array
-from osamd.geometry import Geometry
-from osamd.ledger import Ledger
-from osamd.losses import Loss
-from osamd.methods import Learner
-from osamd.models import Linear
 from osamd.numerics import Array
+from osamd.paper.geometry import Geometry
+from osamd.paper.ledger import Ledger
+from osamd.paper.losses import Loss
+from osamd.paper.methods import Learner
+from osamd.paper.models import Linear
 from osamd.streams import ExactStream
 
 ASCENT = 100
@@ -87,7 +87,7 @@ def _lengths(call: str, ledger: Ledger, comparators: Sequence[Comparator], windo
 def path_length(points: ArrayLike, geometry: Geometry) -> float:
     """C_T = sum_t ||w_{t+1} - w_t|| in the norm of the geometry.
 
-    >>> from osamd.geometry import euclidean
+    >>> from osamd.paper.geometry import euclidean
     >>> path_length(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]), euclidean())
     6.0
     """
@@ -105,9 +105,9 @@ def temporal_variability(
     as they gain. The L2 term cancels. Where K is unchanged by rotations, steps of the stream that turn it by the same
     angle have the same sup, and one of them is solved.
 
-    >>> from osamd.geometry import ball
-    >>> from osamd.losses import loss
-    >>> from osamd.models import linear
+    >>> from osamd.paper.geometry import ball
+    >>> from osamd.paper.losses import loss
+    >>> from osamd.paper.models import linear
     >>> from osamd.streams import TwoPoint  # its hinge loss changes once, by 2 at w = (1, 0)
     >>> round(temporal_variability(TwoPoint(10), loss("hinge"), linear(2, bias=False), ball(1.0)), 6)
     2.0

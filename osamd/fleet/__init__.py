@@ -1,1 +1,1 @@
-"""Many networks in step, by PyTorch: the round of `osamd.algorithm` with a leading model axis."""
+"""Many networks in step, by PyTorch: the round of `osamd.paper.algorithm` with a leading model axis."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from osamd.fleet import dense_cpu, dense_cuda
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Advance, Fleet, Playing, Samples
-from osamd.fleet.preset import PresetFleet, compiled
+from osamd.fleet.kernels import dense_cpu, dense_cuda
+from osamd.fleet.preset_fleet import PresetFleet, compiled
 
 ROUNDS_A_GRAPH = 8
 """Rounds captured together, so that launching a graph costs little beside them."""

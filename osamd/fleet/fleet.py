@@ -11,19 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from osamd import algorithm
 from osamd.errors import InputError, lookup
-from osamd.fleet import conv_cuda
 from osamd.fleet.conv import ConvNet, parts_of
-from osamd.fleet.conv_cuda import TritonConvNet
 from osamd.fleet.dense import DenseNet, layers_of
+from osamd.fleet.kernels import conv_cuda
+from osamd.fleet.kernels.conv_cuda import TritonConvNet
 from osamd.fleet.net import ModuleNet, Net, outputs_of, stack
 from osamd.fleet.reading import pointing
 from osamd.fleet.round import State, bind, plan, stack_rates
-from osamd.ledger import Ledger
-from osamd.losses import Loss, loss
-from osamd.methods import METHODS, Method, Settings, rates_of
-from osamd.scores import UNLABELLED
+from osamd.paper import algorithm
+from osamd.paper.ledger import Ledger
+from osamd.paper.losses import Loss, loss
+from osamd.paper.methods import METHODS, Method, Settings, rates_of
+from osamd.paper.scores import UNLABELLED
 
 COLUMNS = ("decision", "pseudolabel", "margin", "probability", "asked", "loss")
 """What is recorded of every model in every round, as numbers of the fleet's type."""

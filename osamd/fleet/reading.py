@@ -1,4 +1,4 @@
-"""What the scores of a fleet say: `osamd.scores` and `osamd.losses` for a row of scores a model.
+"""What the scores of a fleet say: `osamd.paper.scores` and `osamd.paper.losses` for a row of scores a model.
 
 Scores are (models x classes) with at least two classes: a network with one output H is read as the pair
 (-H/2, H/2), whose margin is H, so that Algorithms 1 and 2 are one here.
@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from osamd.errors import InputError
-from osamd.losses import LOSSES, Loss
+from osamd.paper.losses import LOSSES, Loss
 
 
 def decide(h: Tensor, binary: bool) -> Tensor:
-    """The class the scores speak for, the first of equals; of a binary pair +1, as `osamd.scores` has it."""
+    """The class the scores speak for, the first of equals; of a binary pair +1, as `osamd.paper.scores` has it."""
     return (h[:, 1] >= h[:, 0]).long() if binary else h.argmax(1)
 
 
@@ -51,7 +51,7 @@ MARGIN_LOSSES: dict[str, tuple[Phi, Phi]] = {
     ),
     "logistic": (lambda m: functional.softplus(-m), lambda m: -torch.sigmoid(-m)),
 }
-"""The margin losses of `osamd.losses`: value and slope at the margin Psi."""
+"""The margin losses of `osamd.paper.losses`: value and slope at the margin Psi."""
 
 
 def on_scores(loss: Loss, probabilities: bool) -> OnScores:

@@ -1,4 +1,4 @@
-"""The round of `osamd.algorithm` for a fleet: many models, each with its own sample, method and rates, in step.
+"""The round of `osamd.paper.algorithm` for a fleet: many models, each with its own sample, method and rates, in step.
 
 Nothing here branches on data, so that a GPU can replay the whole round: a model that got no label takes a step of
 weight 0. What differs by method is known beforehand and decides which models take part: rows are ordered so that the
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from osamd import algorithm
 from osamd.fleet.net import Net
 from osamd.fleet.reading import decide, margin, on_scores, pointing
-from osamd.losses import Loss
+from osamd.paper import algorithm
+from osamd.paper.losses import Loss
 
 
 class State(NamedTuple):
@@ -46,7 +46,7 @@ class Decision(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """`osamd.algorithm.Rates`, one entry a model, and the L2 coefficient of every trained column."""
+    """`osamd.paper.algorithm.Rates`, one entry a model, and the L2 coefficient of every trained column."""
 
     self_training: Tensor
     sigma: Tensor
@@ -103,7 +103,7 @@ def stack_rates(rates: Sequence[algorithm.Rates], penalty: Tensor, like: Tensor)
 
 
 def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
-    """The round for these networks and numbers; compare `osamd.algorithm.bind`, line by line."""
+    """The round for these networks and numbers; compare `osamd.paper.algorithm.bind`, line by line."""
     value, slope = on_scores(loss, net.probabilities)
     students, trained = plan.students, net.trained
     decays = bool(loss.l2)

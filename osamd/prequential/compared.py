@@ -23,8 +23,8 @@ from osamd.prequential.peers import Score
 from osamd.prequential.refitted import REFITTED
 from osamd.prequential.standings import MEASURES, Standing, content, in_json, standing, stream_table, summary_table
 from osamd.prequential.trials import OURS, RIVALS, Key, Trial, cheapest_first, kept_scores, key, play, size, standing_in
-from osamd.reproduce.results import Report, in_seeds
-from osamd.terminal import files, progress
+from osamd.reporting.tables import Report, in_seeds
+from osamd.reporting.terminal import files, progress
 
 Found = dict[float, dict[str, dict[str, dict[int, Score]]]]
 """By budget, stream, learner and seed."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from osamd.evaluation.plots import STYLES, blank_figure, styled
-from osamd.methods import KNOWN
 from osamd.numerics import Array
+from osamd.paper.methods import KNOWN
 from osamd.prequential.report import curve_rounds, sliding
 from osamd.prequential.runs import Outcome, last_rounds
 

@@ -5,8 +5,8 @@ Development plays the first group on seeds from 100 on. Nothing is chosen by the
 
 from __future__ import annotations
 
+from osamd.prequential.generated import MADE
 from osamd.prequential.keel import KEEL
-from osamd.prequential.made import MADE
 from osamd.prequential.shipped import SHIPPED, Shipped
 
 CHOSEN: dict[str, Shipped] = SHIPPED | {name: KEEL[name] for name in list(KEEL)[::2]}

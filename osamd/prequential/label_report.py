@@ -9,10 +9,10 @@ import numpy as np
 
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean
-from osamd.methods import KNOWN
+from osamd.paper.methods import KNOWN
 from osamd.prequential.labels import FULL, SLACK, Curve, Curves, Point, label_curve
-from osamd.reproduce.results import Report, Table, in_seeds, in_words
-from osamd.terminal import files, progress
+from osamd.reporting.tables import Report, Table, in_seeds, in_words
+from osamd.reporting.terminal import files, progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osamd.errors import InputError, nearest
-from osamd.learner import OSAMD
-from osamd.methods import PRESET
+from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
+from osamd.paper.methods import PRESET
 from osamd.prequential.peers import PEERS, STREAM_STEP, TABLE_STEP, Rows, Score, scored
 from osamd.reproduce.rotating_gaussian import paper_settings
 from osamd.streams import (

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from osamd.errors import InputError, nearest, require_whole
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.evaluation.many import run_many
-from osamd.methods import KNOWN, PRESET
+from osamd.paper.methods import KNOWN, PRESET
 from osamd.prequential.label_runs import STREAMS, Task, hold, played
 from osamd.prequential.peers import PEERS, Score
 from osamd.prequential.runs import share

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from osamd import __version__
-from osamd.methods import KNOWN
+from osamd.paper.methods import KNOWN
 from osamd.prequential.report import described, headline, notes, tables
 from osamd.prequential.runs import Outcome
-from osamd.reproduce.results import Table
+from osamd.reporting.tables import Table
 
 CATEGORIES_SHOWN = 8
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from osamd.errors import InputError
 from osamd.evaluation.answers import Answers, Delay, Desk
-from osamd.learner import OSAMD
-from osamd.ledger import Ledger
-from osamd.losses import loss
+from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
+from osamd.paper.ledger import Ledger
+from osamd.paper.losses import loss
 from osamd.streams.base import Labels
 
 Blocks = Iterable[tuple[Array, Labels]]
@@ -54,8 +54,8 @@ def play(
 
     `classes` may grow as the blocks are read, where the learner takes in new ones.
 
-    Without a delay a label that is asked for is told at once: `osamd.play` on the same seed. With one it is told at the
-    end of the round in which it arrives; labels that are still under way after the last row are not told.
+    Without a delay a label that is asked for is told at once: `osamd.paper.play` on the same seed. With one it is told
+    at the end of the round in which it arrives; labels that are still under way after the last row are not told.
     """
     classes = learner.classes if classes is None else classes
     book, checks = _Book(), _Checks(learner)

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd import __version__
+from osamd.accounting.accuracy import LABELS_NEEDED, Accuracy
+from osamd.accounting.gain import Gain
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.gain import Gain
-from osamd.honest import LABELS_NEEDED, Accuracy
-from osamd.methods import KNOWN, PRESET
 from osamd.numerics import Array
+from osamd.paper.methods import KNOWN, PRESET
 from osamd.prequential.runs import Baseline, Outcome, Run, last_rounds, minus
-from osamd.reproduce.results import Table, in_words
+from osamd.reporting.tables import Table, in_words
 
 POINTS = 400
 """Of a curve in a figure and in results.json."""

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from osamd.errors import InputError, lookup, require_whole
 from osamd.evaluation.answers import Delay
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.learner import OSAMD, REACH
-from osamd.ledger import Ledger, balanced
-from osamd.methods import KNOWN, METHODS, PRESET, meant
+from osamd.learner.linear import OSAMD, REACH
 from osamd.numerics import Array
+from osamd.paper.ledger import Ledger, balanced
+from osamd.paper.methods import KNOWN, METHODS, PRESET, meant
 from osamd.prequential.delays import delay_named
-from osamd.prequential.passes import Alone, Kept, Player, Start
 from osamd.prequential.playing import Check, Played
+from osamd.prequential.sources import Alone, Kept, Player, Start
 from osamd.preset import arbiter
 from osamd.tables import Column, Rows, rows
 from osamd.tables.table import Class

@@ -10,7 +10,7 @@ import numpy as np
 from osamd.evaluation.intervals import mean_90
 from osamd.prequential.peers import Score
 from osamd.prequential.trials import OURS, RIVALS
-from osamd.reproduce.results import Table, in_words
+from osamd.reporting.tables import Table, in_words
 
 POINT = 0.01
 """One point of accuracy: what counts as level with the best peer."""

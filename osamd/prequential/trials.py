@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osamd.errors import InputError
-from osamd.learner import OSAMD
+from osamd.learner.linear import OSAMD
 from osamd.prequential.groups import ALL
 from osamd.prequential.label_runs import score
 from osamd.prequential.peers import PEERS, TABLE_STEP, Peer, Rows, Score

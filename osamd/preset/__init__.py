@@ -2,6 +2,6 @@
 
 Linear models: `round` states one round. The experts have a file each: `student` (trains itself), `regression`, `bayes`,
 `neighbours` and `forest` (learn from labels alone). `arbiter` weighs them, `scale` and `memory` are what they share,
-and `state` says where everything lies in one vector. Networks have a preset of their own (`osamd.fleet.preset`): a
-different algorithm, which shares the arbiter's blend.
+and `state` says where everything lies in one vector. Networks have a preset of their own (`osamd.fleet.preset_fleet`):
+a different algorithm, which shares the arbiter's blend.
 """

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from osamd.budget import audit
+from osamd.accounting.budget import audit
 from osamd.preset.views import cut
 
 DISCOUNT = 0.95
@@ -64,7 +64,7 @@ RATE = 0.05
 def limits(budget: float | None, floor: float | None, share: float | None = None) -> tuple[float, float]:
     """The preset's budget and floor, where they are not given. It always has a rate, to steer by.
 
-    The floor is the audit of linear models (`osamd.budget.audit`), or `share` of the rate.
+    The floor is the audit of linear models (`osamd.accounting.budget.audit`), or `share` of the rate.
     """
     rate = RATE if budget is None else budget
     if floor is None:

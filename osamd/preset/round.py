@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from osamd.paper.queries import query_probability
+from osamd.paper.scores import UNLABELLED
 from osamd.preset.arbiter import (
     FADING,
     HEAD_START,
@@ -59,8 +61,6 @@ from osamd.preset.state import (
     work_of,
 )
 from osamd.preset.student import SHARPNESS, train
-from osamd.queries import query_probability
-from osamd.scores import UNLABELLED
 
 
 class Opinion(NamedTuple):

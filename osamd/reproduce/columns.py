@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from osamd.losses import loss
-from osamd.methods import InnerLoops, Settings, experiments_step
+from osamd.paper.losses import loss
+from osamd.paper.methods import InnerLoops, Settings, experiments_step
 from osamd.streams import RealStream, cover_type, portraits, rotating_mnist
 
 if TYPE_CHECKING:

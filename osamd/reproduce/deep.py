@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.budget import budget, open_book
+from osamd.accounting.budget import budget, open_book
 from osamd.errors import InputError, lookup
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.methods import KNOWN, METHODS, PRESET, Settings
 from osamd.numerics import Array
+from osamd.paper.methods import KNOWN, METHODS, PRESET, Settings
 from osamd.preset import arbiter
+from osamd.reporting.terminal import Stages
 from osamd.reproduce.columns import COLUMNS, Column, described
 from osamd.streams import RealStream
 from osamd.streams.base import query_generator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from osamd.fleet.fleet import Fleet, Playing, Samples
-    from osamd.fleet.preset import PresetFleet
+    from osamd.fleet.preset_fleet import PresetFleet
 
 CURVE_POINTS = 1000
 """Of the accumulated loss, for the figure."""
@@ -68,13 +69,6 @@ class Outcome(NamedTuple):
     """The preset's, where it played."""
 
 
-class Told(NamedTuple):
-    """Whom an experiment tells how far it is: the stage, what is done, and of how much."""
-
-    start: Callable[[str, int], None]
-    done: Callable[[int], None]
-
-
 def require_torch() -> None:
     """Say what to install where torch is missing."""
     try:
@@ -89,8 +83,8 @@ def forget(checkpoint: Path) -> None:
     shutil.rmtree(checkpoint, ignore_errors=True)
 
 
-def silent() -> Told:
-    return Told(lambda stage, total: None, lambda done: None)
+def silent() -> Stages:
+    return Stages(lambda stage, total: None, lambda done: None)
 
 
 def load_samples(stream: RealStream, seeds: Sequence[int], rounds: int) -> Samples:
@@ -108,7 +102,7 @@ def load_samples(stream: RealStream, seeds: Sequence[int], rounds: int) -> Sampl
 
 
 def pretrain(
-    column: Column, stream: RealStream, seeds: Sequence[int], device: torch.device, told: Told
+    column: Column, stream: RealStream, seeds: Sequence[int], device: torch.device, told: Stages
 ) -> list[nn.Module]:
     """The network trained on the source, one for every seed."""
     from osamd.reproduce.networks import pretrained
@@ -157,7 +151,7 @@ def experiment(
     rounds: int | None = None,
     budget: float | None = None,
     checkpoint: Path | None = None,
-    told: Told | None = None,
+    told: Stages | None = None,
 ) -> Outcome:
     """Run a column: every method on seeds 0, ..., seeds - 1, each phase one fleet.
 
@@ -250,7 +244,7 @@ def _preset_fleet(
     device: torch.device,
 ) -> PresetFleet:
     """The preset for every seed, with a memory of its source."""
-    from osamd.fleet.preset import PresetFleet, PresetMember, remembered
+    from osamd.fleet.preset_fleet import PresetFleet, PresetMember, remembered
 
     members = []
     for seed in seeds:
@@ -267,7 +261,7 @@ def _play(
     fleet: Playing,
     tasks: Sequence[tuple[str, int]],
     samples: Samples,
-    told: Told,
+    told: Stages,
     checkpoint: Path | None,
     identity: str,
 ) -> Phase:

@@ -6,12 +6,12 @@ import numpy as np
 
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.methods import KNOWN, PRESET
+from osamd.paper.methods import KNOWN, PRESET
+from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce import results
 from osamd.reproduce.columns import described
 from osamd.reproduce.deep import Outcome, curve_rounds, differences
 from osamd.reproduce.paper import TABLE_1
-from osamd.reproduce.results import Report, Table, in_seeds, in_words
 
 
 def report(outcome: Outcome) -> Report:

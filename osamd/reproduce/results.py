@@ -3,57 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.methods import KNOWN, METHODS, PRESET
+from osamd.paper.methods import KNOWN, METHODS, PRESET
 from osamd.preset import arbiter
+from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce import rotating_gaussian
 from osamd.reproduce.paper import TABLE_1, PaperRow
 from osamd.reproduce.rotating_gaussian import ROUNDS, SIGMA, Run
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Summary = dict[str, Mean]
 STREAM = "rotating-gaussian"
-
-
-class Table(NamedTuple):
-    """A table to print, with sentences below it; the first column names the rows."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-
-
-class Report(NamedTuple):
-    """What a command prints, and what it writes: the content of its JSON file, and its figure where it has one."""
-
-    tables: Sequence[Table]
-    content: Mapping[str, Any]
-    figure: Figure | None = None
-
-
-def in_seeds(seeds: int, intervals: str = "") -> str:
-    """How many seeds; `intervals` follows where there are any, for one seed has none.
-
-    >>> in_seeds(10, ", bands: 90 % intervals"), in_seeds(1, ", bands: 90 % intervals")
-    ('10 seeds, bands: 90 % intervals', '1 seed')
-    """
-    return f"{seeds} seeds{intervals}" if seeds > 1 else "1 seed"
-
-
-def in_words(mean: Mean, digits: int, unit: float = 1.0) -> str:
-    """The mean with the half-width of its interval, where it has one.
-
-    >>> in_words(Mean(0.98853, 0.0022), 2, unit=0.01), in_words(Mean(80.4, None), 0)
-    ('98.85 ± 0.22', '80')
-    """
-    half = "" if mean.half_width_90 is None else f" ± {mean.half_width_90 / unit:.{digits}f}"
-    return f"{mean.mean / unit:.{digits}f}{half}"
 
 
 def summarise(runs: Sequence[Run]) -> Summary:

@@ -17,11 +17,11 @@ from osamd.compiled import play
 from osamd.evaluation.comparators import exact_optima
 from osamd.evaluation.many import run_many
 from osamd.evaluation.regret import dynamic_regret
-from osamd.learner import OSAMD
-from osamd.losses import loss
-from osamd.methods import KNOWN, METHODS, PRESET, InnerLoops, Settings, experiments_step, learner
-from osamd.models import linear
+from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
+from osamd.paper.losses import loss
+from osamd.paper.methods import KNOWN, METHODS, PRESET, InnerLoops, Settings, experiments_step, learner
+from osamd.paper.models import linear
 from osamd.preset import arbiter
 from osamd.streams import rotating_gaussian
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osamd.errors import InputError
-from osamd.methods import Settings
+from osamd.paper.methods import Settings
 from osamd.reproduce.columns import COLUMNS, Column, settings
 from osamd.reproduce.deep import load_samples, pretrain, silent
 from osamd.reproduce.paper import TABLE_1

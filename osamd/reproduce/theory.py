@@ -33,11 +33,11 @@ from osamd.evaluation.theory import (
     theorem1,
     theorem4,
 )
-from osamd.geometry import ball
-from osamd.losses import loss
-from osamd.methods import METHODS, Settings, learner, lemma1_step, lemma3_step
-from osamd.models import linear
 from osamd.numerics import Array
+from osamd.paper.geometry import ball
+from osamd.paper.losses import loss
+from osamd.paper.methods import METHODS, Settings, learner, lemma1_step, lemma3_step
+from osamd.paper.models import linear
 from osamd.streams import Rotating, TwoPoint, ball_noise
 
 FEATURES, RADIUS = 20, 1.25

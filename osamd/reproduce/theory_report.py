@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.methods import METHODS
-from osamd.reproduce.results import Report, Table, in_seeds, in_words
+from osamd.paper.methods import METHODS
+from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce.theory import Growth, Horizon, two_point_regret
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def samples(count: int, first: int, generator: np.random.Generator) -> tuple[Arr
 
 def demo_state(folder: Path, seed: int = 0) -> State:
     """The service of the demo: a linear model, trained at the beginning of the turn, with a budget of 5 %."""
-    from osamd.learner import OSAMD
+    from osamd.learner.linear import OSAMD
 
     rows, kinds = samples(300, 0, np.random.default_rng([seed, 1]))
     labels = [CLASSES[kind] for kind in kinds]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from osamd.decisions import Decision
 from osamd.errors import InputError
+from osamd.learner.decision import Decision
 from osamd.numerics import Array
 from osamd.service.log import Event, Log, Snapshot
 from osamd.service.state import State

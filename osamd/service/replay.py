@@ -3,7 +3,7 @@
 The samples come in the order of the log, each label when it came then, and each expiry. A query that was not asked then
 has no label in the log: it expires at once. The accuracy of the other decisions is estimated from the labels of the log
 with the probabilities with which those were asked for; those were drawn before, so the estimate is as honest as that of
-the service itself (`osamd.honest`).
+the service itself (`osamd.accounting.accuracy`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from osamd import honest
-from osamd.asktell import AskTell
+from osamd.accounting import accuracy as honest
 from osamd.errors import InputError, lookup
-from osamd.methods import KNOWN
-from osamd.reproduce.results import Table
+from osamd.learner.ask_tell import AskTell
+from osamd.paper.methods import KNOWN
+from osamd.reporting.tables import Table
 from osamd.service.log import Event, Log
 from osamd.service.state import State
 from osamd.service.tables import about, events
@@ -45,8 +45,8 @@ class Played:
 
 def show_replay(folder: Path, database: str | None, changes: Mapping[str, Any]) -> None:
     """The body of `osamd replay`."""
+    from osamd.reporting.terminal import show
     from osamd.service.server import opened
-    from osamd.terminal import show
 
     if "method" in changes:
         lookup("replay", "method", changes["method"], KNOWN)

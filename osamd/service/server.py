@@ -306,6 +306,6 @@ def state_of(folder: Path, model: Path | None) -> State:
             f"{folder} is no service; make one by `osamd init {folder} --source TABLE --label COLUMN`, or give"
             " --model FILE, a learner that `save` wrote."
         )
-    from osamd.service.making import linear
+    from osamd.service.creating import linear
 
     return create(folder, linear(model), title=model.stem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from osamd.health import Health
+from osamd.accounting.health import Health
 from osamd.numerics import Array
 from osamd.service.fold import Fold
 

@@ -20,10 +20,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from osamd import store
-from osamd.asktell import AskTell
 from osamd.errors import InputError
 from osamd.files import together
+from osamd.learner import saving
+from osamd.learner.ask_tell import AskTell
 from osamd.numerics import Array
 from osamd.service.schema import Schema, Strict, of_learner
 
@@ -109,7 +109,7 @@ class State:
     def learner(self, data: bytes | None = None) -> AskTell:
         """The learner of a snapshot, or the one that the log began with."""
         if self.config.kind == "linear":
-            from osamd.learner import OSAMD
+            from osamd.learner.linear import OSAMD
 
             return OSAMD.from_bytes(self._start if data is None else data)
         network: AskTell = networks().from_bytes(self._start if data is None else data, self._module)
@@ -206,7 +206,7 @@ def open_state(folder: Path) -> State:
     start = (folder / START).read_bytes()
     names, known = (
         [one.name for one in config.samples.classes],
-        store.unpacked(start, str(folder / START)).content["classes"],
+        saving.unpacked(start, str(folder / START)).content["classes"],
     )
     if names != known:
         raise InputError(f"{folder / CONFIG}: the classes are {names}, and the learner's {known}; mend the file.")
@@ -241,7 +241,7 @@ def try_out(learner: AskTell, config: Config) -> None:
 
 
 def _schema_of(learner: AskTell, title: str) -> Schema:
-    from osamd.learner import OSAMD
+    from osamd.learner.linear import OSAMD
 
     if not isinstance(learner, OSAMD):
         raise InputError("what a sample of a network is must be said: give --schema FILE.")
@@ -275,7 +275,7 @@ def _said(error: Exception) -> str:
 
 
 def networks() -> Any:
-    """The learner of networks, `osamd.deep.OSAMD`.
+    """The learner of networks, `osamd.learner.network.OSAMD`.
 
     torch adds up in another order with another number of threads, so that a log could not be repeated on another number
     of cores: the service has one.
@@ -283,7 +283,7 @@ def networks() -> Any:
     try:
         import torch
 
-        from osamd.deep import OSAMD
+        from osamd.learner.network import OSAMD
     except ImportError as error:
         raise InputError(f"{error}.") from error
     torch.set_num_threads(1)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osamd.errors import InputError, reject, require_finite, require_kind, require_numbers, require_whole
-from osamd.losses import Loss
 from osamd.numerics import Array
+from osamd.paper.losses import Loss
 from osamd.streams.base import Drift, ExactStream, Labels, Stream
 
 Change = Callable[[Array, Labels], tuple[Array, Labels]]

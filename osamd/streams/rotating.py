@@ -19,8 +19,8 @@ from osamd.errors import (
     require_positive,
     require_whole,
 )
-from osamd.losses import Loss
 from osamd.numerics import Array
+from osamd.paper.losses import Loss
 from osamd.streams.base import Drift, ExactStream, Labels
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd.errors import require_whole
-from osamd.losses import Loss
 from osamd.numerics import Array
+from osamd.paper.losses import Loss
 from osamd.streams.base import Drift, ExactStream, Labels
 
 

@@ -30,6 +30,9 @@ from osamd.evaluation.arbiter import (
     play,
     regret,
 )
+from osamd.learner.source import fit
+from osamd.paper.queries import query_probability
+from osamd.paper.scores import UNLABELLED
 from osamd.preset.arbiter import (
     DOUBTS,
     GUARD_DOUBT,
@@ -48,9 +51,6 @@ from osamd.preset.arbiter import (
 from osamd.preset.memory import MOST
 from osamd.preset.round import gather, learn, observe, remember
 from osamd.preset.state import EXPERTS, begin, open_state, open_work, work_of
-from osamd.queries import query_probability
-from osamd.scores import UNLABELLED
-from osamd.source import fit
 from osamd.streams import Changed, abrupt, relabel, rotating_gaussian
 
 RATE, FLOOR = limits(0.2, None)

@@ -10,9 +10,9 @@ from osamd.errors import InputError
 from osamd.evaluation.comparators import exact_optima
 from osamd.evaluation.constants import constants_for
 from osamd.evaluation.theory import theorem4
-from osamd.geometry import ball, box, euclidean, p_norm, signed_simplex, simplex
-from osamd.losses import loss
-from osamd.models import linear
+from osamd.paper.geometry import ball, box, euclidean, p_norm, signed_simplex, simplex
+from osamd.paper.losses import loss
+from osamd.paper.models import linear
 from osamd.streams import Rotating, ball_noise, rotating_balls, rotating_gaussian
 
 GEOMETRIES = [ball(1.5), box(-0.8, 0.8), simplex(2.0, 1e-3), signed_simplex(2.0, 1e-3), p_norm(1.5, 1.2)]

@@ -10,7 +10,7 @@ from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.evaluation.theory import Bound, Fit
 from osamd.files import together
-from osamd.methods import METHODS
+from osamd.paper.methods import METHODS
 
 TITLES = {method.title for method in METHODS.values()}
 

@@ -18,11 +18,11 @@ from osamd.evaluation.regret import (
     windowed_regret,
     windowed_tolerance,
 )
-from osamd.geometry import ball, box, euclidean, p_norm, signed_simplex, simplex
-from osamd.losses import LOSSES, loss
-from osamd.methods import METHODS, Settings, learner
-from osamd.models import linear
-from osamd.play import play
+from osamd.paper.geometry import ball, box, euclidean, p_norm, signed_simplex, simplex
+from osamd.paper.losses import LOSSES, loss
+from osamd.paper.methods import METHODS, Settings, learner
+from osamd.paper.models import linear
+from osamd.paper.play import play
 from osamd.streams import TwoPoint, rotating_balls, rotating_gaussian
 
 BOUNDED = [ball(1.0), box(-0.8, 0.8), simplex(2.0, 1e-3), signed_simplex(2.0, 1e-3), p_norm(1.5, 1.0)]
@@ -180,7 +180,7 @@ def test_window_comparators_are_as_good_as_their_certificate(geometry, name, cla
 
 
 def _value(bound, params, x, y):
-    from osamd.losses import on_scores
+    from osamd.paper.losses import on_scores
 
     value = on_scores(bound.loss, bound.model.reading).value
     rows = bound.model.augment(x)

@@ -9,8 +9,8 @@ from torch import nn
 
 from osamd.fleet.engines import by_steps
 from osamd.fleet.fleet import Fleet, Member, Samples
-from osamd.losses import loss
-from osamd.methods import METHODS, InnerLoops, Settings, experiments_step
+from osamd.paper.losses import loss
+from osamd.paper.methods import METHODS, InnerLoops, Settings, experiments_step
 
 SETTINGS = Settings(
     eta=0.02,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from osamd.fleet.conv import ConvNet, parts_of
-from osamd.fleet.conv_cuda import HAS_TRITON, TritonConvNet, Tuning, supports
+from osamd.fleet.kernels.conv_cuda import HAS_TRITON, TritonConvNet, Tuning, supports
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

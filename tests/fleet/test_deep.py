@@ -6,12 +6,12 @@ import torch
 from fleet_cases import convolutional, dense, samples
 from torch import nn
 
-from osamd.deep import OSAMD
 from osamd.errors import InputError
 from osamd.fleet.engines import by_steps
 from osamd.fleet.fleet import Fleet, Member
-from osamd.losses import loss
-from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep
+from osamd.learner.network import OSAMD
+from osamd.paper.losses import loss
+from osamd.paper.methods import METHODS, InnerLoops, Settings, TeacherStep
 from osamd.streams.base import query_generator
 
 NUMBERS = {"eta": 0.01, "sigma": 0.3, "teacher": TeacherStep(cap=0.1, scale=0.05), "adaptation": InnerLoops(3, 0.2)}

@@ -12,12 +12,12 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from osamd.errors import InputError  # noqa: E402
-from osamd.fleet import dense_cpu, dense_cuda  # noqa: E402
 from osamd.fleet.dense import DenseNet, layers_of  # noqa: E402
 from osamd.fleet.engines import by_steps  # noqa: E402
 from osamd.fleet.fleet import COLUMNS, Fleet, Member, Samples  # noqa: E402
-from osamd.losses import loss  # noqa: E402
-from osamd.methods import METHODS, InnerLoops, Settings, experiments_step  # noqa: E402
+from osamd.fleet.kernels import dense_cpu, dense_cuda  # noqa: E402
+from osamd.paper.losses import loss  # noqa: E402
+from osamd.paper.methods import METHODS, InnerLoops, Settings, experiments_step  # noqa: E402
 
 ROUNDS = 200
 COVER_TYPE = (54, 30, 30, 2)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from fleet_cases import SETTINGS, SHAPES, convolutional, dense, members, played, samples
 
-from osamd.bench.eager import Eager
+from benchmarks.eager import Eager
 
 
 @pytest.mark.parametrize("kind", ["dense", "softmax", "convolutional"])

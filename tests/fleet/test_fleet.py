@@ -13,11 +13,11 @@ from osamd.fleet.engines import by_steps
 from osamd.fleet.fleet import Fleet, Member, Samples, net_of
 from osamd.fleet.net import ModuleNet
 from osamd.fleet.play import play
-from osamd.geometry import GEOMETRIES
-from osamd.losses import LOSSES
-from osamd.methods import METHODS, InnerLoops, Settings, TeacherStep, learner
-from osamd.models import linear
-from osamd.play import play as plain_play
+from osamd.paper.geometry import GEOMETRIES
+from osamd.paper.losses import LOSSES
+from osamd.paper.methods import METHODS, InnerLoops, Settings, TeacherStep, learner
+from osamd.paper.models import linear
+from osamd.paper.play import play as plain_play
 from osamd.streams import Arrays
 from osamd.streams.base import query_generator
 

@@ -9,15 +9,15 @@ from fleet_cases import convolutional, dense, samples
 from test_deep import MODULES, same
 from torch import nn
 
-from osamd import budget
-from osamd.deep import OSAMD
+from osamd.accounting import budget
 from osamd.errors import InputError
-from osamd.fleet import preset
+from osamd.fleet import preset_fleet as preset
 from osamd.fleet.engines import by_halves
 from osamd.fleet.fleet import net_of
 from osamd.fleet.net import ModuleNet
 from osamd.fleet.play import play
-from osamd.fleet.preset import PresetFleet, PresetMember
+from osamd.fleet.preset_fleet import PresetFleet, PresetMember
+from osamd.learner.network import OSAMD
 from osamd.preset import arbiter
 from osamd.streams.base import query_generator
 
@@ -36,7 +36,8 @@ def fleet_of(make, seeds, softmax=False, net=None, memory=None):
 
 
 class Plain:
-    """The round as `osamd.fleet.preset` states it: two modules, lists, torch's own gradient, one sample at a time."""
+    """The round as `osamd.fleet.preset_fleet` states it: two modules, lists, torch's own gradient, one sample at a
+    time."""
 
     def __init__(self, module, softmax, memory):
         self.modules = [module(), module()]  # student, teacher

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from osamd.cli import main
-from osamd.methods import METHODS, TeacherStep
+from osamd.cli.app import main
+from osamd.paper.methods import METHODS, TeacherStep
 from osamd.reproduce import deep, networks
 from osamd.reproduce.columns import COLUMNS
 from osamd.reproduce.deep import Run, differences

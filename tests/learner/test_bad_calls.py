@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import osamd
 from osamd.errors import InputError
-from osamd.geometry import ball
+from osamd.paper.geometry import ball
 
 
 def fresh(**more):

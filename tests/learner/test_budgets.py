@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import osamd
-from osamd.methods import KNOWN, METHODS
+from osamd.paper.methods import KNOWN, METHODS
 
 
 def stream(rng, rounds, kind):

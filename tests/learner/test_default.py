@@ -9,8 +9,8 @@ import osamd
 from osamd.adapters import river as river_adapter
 from osamd.adapters import sklearn as sklearn_adapter
 from osamd.errors import InputError
-from osamd.geometry import ball
-from osamd.methods import KNOWN, OF_THE_PAPER, InnerLoops, experiments_step, meant
+from osamd.paper.geometry import ball
+from osamd.paper.methods import KNOWN, OF_THE_PAPER, InnerLoops, experiments_step, meant
 
 GIVEN = {
     "eta": 0.1,

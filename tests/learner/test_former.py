@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from osamd import budget, former, meter
+from osamd.accounting import budget, meter
+from osamd.accounting.accuracy import accuracy, label_mix
+from osamd.accounting.health import health
+from osamd.accounting.meter import BINS
 from osamd.errors import InputError
-from osamd.health import health
-from osamd.honest import accuracy, label_mix
-from osamd.meter import BINS
+from osamd.learner import former
 
 
 def played(window=400, rounds=3000):

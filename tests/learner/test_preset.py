@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from osamd import OSAMD, budget
+from osamd import OSAMD
+from osamd.accounting import budget
 from osamd.errors import InputError
 from osamd.preset import arbiter
 from osamd.streams import Changed, abrupt, relabel, rotating_gaussian

@@ -5,12 +5,12 @@ import pytest
 
 import osamd
 from osamd.errors import InputError
-from osamd.geometry import ball, signed_simplex
-from osamd.learner import REACH
-from osamd.methods import KNOWN, METHODS, InnerLoops, Settings, learner
-from osamd.models import linear
-from osamd.play import play
-from osamd.scores import UNLABELLED
+from osamd.learner.linear import REACH
+from osamd.paper.geometry import ball, signed_simplex
+from osamd.paper.methods import KNOWN, METHODS, InnerLoops, Settings, learner
+from osamd.paper.models import linear
+from osamd.paper.play import play
+from osamd.paper.scores import UNLABELLED
 from osamd.streams import Arrays
 from osamd.streams.base import query_generator
 

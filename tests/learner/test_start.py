@@ -7,7 +7,7 @@ import sys
 
 START = """
 import json, osamd
-from osamd.geometry import ball
+from osamd.paper.geometry import ball
 misses = {}
 for name, settings in {
     "two classes": {"standardise": True},

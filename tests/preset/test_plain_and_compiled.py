@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from osamd import OSAMD, budget
+from osamd import OSAMD
+from osamd.accounting import budget
+from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
 from osamd.preset.arbiter import POWER, limits
 from osamd.preset.round import gather, learn, observe, remember
 from osamd.preset.views import named
-from osamd.scores import UNLABELLED
 from osamd.streams.base import query_generator
 
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sql
 
 import osamd
-from osamd.bench.service_kills import content_of
+from benchmarks.service_kills import content_of
 from osamd.service import engine as engines
 from osamd.service.desk import Refusal
 from osamd.service.engine import Engine
@@ -57,7 +57,7 @@ def small_module() -> Any:
 def module_state(folder: Path, **settings: Any) -> State:
     torch = pytest.importorskip("torch", reason="networks need PyTorch: pip install 'osamd[deep]'")
     torch.set_num_threads(1)  # small tensors gain nothing from more, and a busy machine loses much
-    from osamd.deep import OSAMD
+    from osamd.learner.network import OSAMD
 
     names = ["cat", "dog", "owl"]
     learner = OSAMD(small_module(), classes=names, seed=5, **(settings or {"eta": 0.02, "sigma": 0.5}))

@@ -16,8 +16,8 @@ import pytest
 from http_cases import until
 
 import osamd
-from osamd.cli import main
-from osamd.service import commands
+from osamd.cli import service as commands
+from osamd.cli.app import main
 from osamd.service.log import Log
 from osamd.service.state import open_state
 
@@ -71,7 +71,7 @@ class Serving:
     """`osamd serve` in a process of its own, at a port of the system's choice."""
 
     def __init__(self, *arguments):
-        command = [sys.executable, "-m", "osamd.cli", *map(str, arguments), "--port", "0"]
+        command = [sys.executable, "-m", "osamd.cli.app", *map(str, arguments), "--port", "0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.told = self.process.stdout.readline()
         assert self.told, self.process.communicate()[1]
@@ -161,7 +161,7 @@ def test_a_method_of_the_paper_is_named_or_meant_by_its_settings(given, table, c
 def test_a_folder_says_its_method_whatever_the_default_is(table, monkeypatch):
     for method in ("osamd", "osamd-preset"):
         assert main(["init", method, "--source", "pumps.csv", "--label", "state", "--method", method]) == 0
-    monkeypatch.setattr("osamd.learner.meant", lambda method, given: method)  # no default at all
+    monkeypatch.setattr("osamd.learner.linear.meant", lambda method, given: method)  # no default at all
     for method in ("osamd", "osamd-preset"):
         assert open_state(Path(method)).learner().method == method
 
@@ -235,7 +235,7 @@ def test_a_torch_module_and_a_schema_make_a_service(steps, method, network, tmp_
 def test_a_saved_network_goes_on_in_a_service(network, tmp_path):
     from importlib import import_module
 
-    from osamd.deep import OSAMD
+    from osamd.learner.network import OSAMD
 
     learner = OSAMD(import_module(network).network(), classes=[0, 1, 2], eta=0.05, sigma=5.0)
     x = np.linspace(0, 1, 16)
@@ -279,7 +279,7 @@ def test_init_refuses_with_one_sentence_that_names_the_remedy(table, tmp_path, c
 
 
 def test_init_refuses_a_saved_learner_that_does_not_fit(table, capsys, network):
-    from osamd.deep import OSAMD
+    from osamd.learner.network import OSAMD
 
     file = saved(linear())
     assert "no such file" in refused(capsys, "init", "shop", "--model", "none.osamd")
@@ -376,7 +376,7 @@ def test_a_missing_extra_says_what_to_install(monkeypatch, capsys, missing):
 
 def test_without_torch_a_module_says_what_to_install(table, monkeypatch, capsys, tmp_path):
     (tmp_path / "images.json").write_text(json.dumps(IMAGES))
-    monkeypatch.setitem(sys.modules, "osamd.deep", None)
+    monkeypatch.setitem(sys.modules, "osamd.learner.network", None)
     assert refused(capsys, "init", "shapes", "--module", "a:b", "--schema", "images.json", *STEPS)
 
 

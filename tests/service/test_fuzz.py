@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 from http_cases import Served, Web, parsed, small_state
 
-from osamd.bench import service_fuzz
-from osamd.bench.service_fuzz import Attempt
+from benchmarks import service_fuzz
+from benchmarks.service_fuzz import Attempt
 from osamd.service import auth
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -1,6 +1,6 @@
 """A server that is killed under load has kept all that it acknowledged, once, and replays to what it served."""
 
-from osamd.bench.service_kills import kills
+from benchmarks.service_kills import kills
 
 NOTHING_WRONG = {"lost": 0, "duplicated": 0, "consecutive": True, "replay_equal": True}
 

@@ -11,7 +11,7 @@ import pytest
 from http_cases import Served, Web
 
 import osamd
-from osamd.cli import main
+from osamd.cli.app import main
 from osamd.client import Client
 from osamd.errors import InputError
 from osamd.service import sending

@@ -15,7 +15,7 @@ from http_cases import JSON, Served, Web, small_state
 from silent_proxy import SilentProxy
 
 import osamd
-from osamd.cli import main
+from osamd.cli.app import main
 from osamd.errors import InputError
 from osamd.service import auth, bodies, engine, exporting, postgres, server, writer
 from osamd.service import log as logs
@@ -48,7 +48,7 @@ def threads():
 
 
 def test_a_network_that_was_killed_starts_on_another_number_of_cores(tmp_path, threads):
-    from osamd.deep import OSAMD
+    from osamd.learner.network import OSAMD
 
     names = ["cat", "dog", "owl"]
     learner = OSAMD(wide_module(), classes=names, budget=0.3, seed=5)
@@ -236,13 +236,13 @@ def test_a_wild_sample_is_refused_and_told_and_does_not_ruin_the_model(tmp_path)
 
 
 def test_what_is_wild_is_known_from_the_source_and_can_be_allowed(tmp_path):
-    from osamd.service import making
+    from osamd.service import creating
 
     table = tmp_path / "t.csv"
     table.write_text("a,b,y\n" + "".join(f"{i % 7},{i % 3},{i % 2}\n" for i in range(50)))
     columns = {"classes": None, "drop": (), "categorical": ()}
     given = dict.fromkeys(("model", "module", "schema", "shape", "expire_after", "title"))
-    state = making.make(tmp_path / "s", source=str(table), label="y", columns=columns, settings={}, **given)
+    state = creating.make(tmp_path / "s", source=str(table), label="y", columns=columns, settings={}, **given)
     with Service(state, state.log_file) as service:
         assert service.do("observe", [(None, np.array([7e3, 1.0]))])[0].code == "wild"
         assert service.do("observe", [(None, np.array([5e3, 1.0]))])[0].round == 0

@@ -10,7 +10,7 @@ import pytest
 from engine_cases import Service, linear_state
 
 import osamd
-from osamd.cli import main
+from osamd.cli.app import main
 from osamd.errors import InputError
 from osamd.service.engine import Engine
 from osamd.service.fold import Fold

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from osamd import budget as budgets
-from osamd.budget import enter, open_book, terms
+from osamd.accounting import budget as budgets
+from osamd.accounting.accuracy import accuracy
+from osamd.accounting.budget import enter, open_book, terms
+from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, confirm, expect, lost, open_meter
 from osamd.compiled.lowering import lower
-from osamd.honest import accuracy
-from osamd.meter import NO_SOURCE, NOT_GIVEN, confirm, expect, lost, open_meter
+from osamd.paper.queries import query_probability
 from osamd.preset.arbiter import POWER
-from osamd.queries import query_probability
 
 WINDOW, NEVER = 1000, -1
 
@@ -84,7 +84,7 @@ def drawn(seed, skill, query, noise=0.0, common=0.5):
     """Rounds of a classifier with score N(skill_t, 1) for the truth: right where positive, and its size the margin.
 
     Errors become rarer as the margin grows, unless a share `noise` of confident mistakes is put on top. `query` is
-    (sigma, floor) of `osamd.queries`, and `common` the share of class 1.
+    (sigma, floor) of `osamd.paper.queries`, and `common` the share of class 1.
     """
     generator = np.random.default_rng(seed)
     score, other, third = generator.standard_normal((3, len(skill)))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from simulated import NEVER, Rounds, drawn, metered, steady
 
-from osamd.alarms import DESERVED, FALSE_ALARM, MIX_CHANGE, SILENT
+from osamd.accounting.accuracy import LABELS_NEEDED
+from osamd.accounting.alarms import DESERVED, FALSE_ALARM, MIX_CHANGE, SILENT
+from osamd.accounting.gain import gain
+from osamd.accounting.health import health
+from osamd.accounting.meter import confirm, expect, open_meter
 from osamd.errors import InputError
-from osamd.gain import gain
-from osamd.health import health
-from osamd.honest import LABELS_NEEDED
-from osamd.meter import confirm, expect, open_meter
 
 
 def self_trained(seed, rate, common, start=0.0, rounds=4000, query=(0.2, 0.04)):

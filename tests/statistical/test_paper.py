@@ -6,8 +6,8 @@ import pytest
 from osamd.evaluation.comparators import exact_optima
 from osamd.evaluation.regret import dynamic_regret
 from osamd.evaluation.theory import bound_curve, corollary_step, lemma1, theorem1
-from osamd.methods import METHODS, Settings, learner, lemma1_step
-from osamd.play import play
+from osamd.paper.methods import METHODS, Settings, learner, lemma1_step
+from osamd.paper.play import play
 from osamd.reproduce import results, theory
 from osamd.reproduce.paper import TABLE_1
 from osamd.reproduce.rotating_gaussian import SIGMA, experiment

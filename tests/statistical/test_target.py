@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from simulated import Case, at_odds, of_default
 
-from osamd.budget import asked, audit, budget, enter, open_book, terms
+from osamd.accounting.accuracy import accuracy
+from osamd.accounting.budget import asked, audit, budget, enter, open_book, terms
+from osamd.accounting.meter import confirm, expect, open_meter
+from osamd.accounting.target import CHECK_EVERY, share_needed, steer_to_target
 from osamd.compiled.lowering import lower
-from osamd.honest import accuracy
-from osamd.meter import confirm, expect, open_meter
+from osamd.paper.queries import query_probability
 from osamd.preset.arbiter import POWER
-from osamd.queries import query_probability
-from osamd.target import CHECK_EVERY, share_needed, steer_to_target
 
 RATE, WINDOW, MANY = 0.05, 4000, 20_000
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from scipy.ndimage import rotate
 
-from osamd import data
 from osamd.errors import InputError
 from osamd.streams import cover_type, portraits, rotating_gaussian, rotating_mnist
+from osamd.streams import downloads as data
 from osamd.streams.base import BLOCK
 from osamd.streams.real.cover_type import moments
 from osamd.streams.real.mnist import rotated

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit, ndtr
 from scipy.stats import kstest
 
-from osamd import source
 from osamd.errors import InputError
+from osamd.learner import source
 from osamd.streams import LogisticTable, MachineTable, logistic_table, overlapping_gaussians, tight_classes
 
 TABLES = {"logistic": logistic_table, "machine": MachineTable}

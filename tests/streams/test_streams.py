@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import chisquare, kstest, norm
 
 from osamd.errors import InputError
-from osamd.losses import LOSSES, loss
+from osamd.paper.losses import LOSSES, loss
 from osamd.streams import (
     Arrays,
     Changed,

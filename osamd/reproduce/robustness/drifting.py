@@ -17,9 +17,9 @@ import numpy as np
 from osamd.evaluation.answers import Answers, Delay
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.evaluation.recovery import POINT, WINDOW, Recovery, recovery
-from osamd.learner import OSAMD
-from osamd.methods import METHODS, PRESET
-from osamd.reproduce.results import Report, Table, in_seeds, in_words
+from osamd.learner.linear import OSAMD
+from osamd.paper.methods import METHODS, PRESET
+from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce.robustness.plans import Plan, in_percent
 from osamd.reproduce.robustness.playing import Run, play, rounds_of
 from osamd.reproduce.rotating_gaussian import paper_settings

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from osamd.errors import InputError, nearest
 from osamd.evaluation.many import run_many
-from osamd.reproduce.results import Report, Table
+from osamd.reporting.tables import Report, Table
 from osamd.reproduce.robustness import drifting, hard_tables, harm, harm_report
 from osamd.reproduce.robustness.plans import Plan
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from osamd.evaluation.answers import Answers
 from osamd.evaluation.intervals import mean_90
-from osamd.learner import OSAMD
-from osamd.reproduce.results import Report, Table, in_seeds
+from osamd.learner.linear import OSAMD
+from osamd.reporting.tables import Report, Table, in_seeds
 from osamd.reproduce.robustness.plans import Plan, in_percent
 from osamd.reproduce.robustness.playing import Run, left_alone, play, rounds_of
 from osamd.streams import (

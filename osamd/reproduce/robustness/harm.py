@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from osamd.evaluation.answers import Answers, Delay
-from osamd.learner import OSAMD
+from osamd.learner.linear import OSAMD
 from osamd.reproduce.robustness.drifting import still
 from osamd.reproduce.robustness.plans import Plan
 from osamd.reproduce.robustness.playing import Rounds, Run, left_alone, play, rounds_of

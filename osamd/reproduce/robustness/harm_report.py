@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osamd.evaluation.intervals import mean_90
-from osamd.reproduce.results import Report, Table, in_seeds
+from osamd.reporting.tables import Report, Table, in_seeds
 from osamd.reproduce.robustness.harm import ROUNDS, SOURCE, STREAMS, WAYS, Bar, Harm, Outcome, Setting, settings, tasks
 from osamd.reproduce.robustness.plans import Plan, in_percent
 

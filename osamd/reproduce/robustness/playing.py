@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd import source
 from osamd.evaluation.answers import Answers, Desk
-from osamd.learner import OSAMD
-from osamd.ledger import balanced
+from osamd.learner import source
+from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
+from osamd.paper.ledger import balanced
 from osamd.streams import Hardship, Stream
 from osamd.streams.base import Labels
 

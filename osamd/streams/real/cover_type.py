@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.data import Arrays, DataFolder, RawFile, cached, data_folder, gunzip, sha256
 from osamd.errors import lookup
 from osamd.numerics import Array
+from osamd.streams.downloads import Arrays, DataFolder, RawFile, cached, data_folder, gunzip, sha256
 from osamd.streams.real.recorded import Recorded
 
 FEATURES, DISTANCE = 54, 3

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.data import RawFile, data_folder, gunzip
 from osamd.errors import lookup, reject, require_whole
 from osamd.numerics import Array
 from osamd.streams.base import Drift, Labels
+from osamd.streams.downloads import RawFile, data_folder, gunzip
 from osamd.streams.real.recorded import RealStream
 
 _ORDER = 4  # beside the source, the stream, the queries and the changes

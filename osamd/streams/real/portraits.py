@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.data import Arrays, DataFolder, RawFile, cached, data_folder
 from osamd.errors import InputError, lookup
+from osamd.streams.downloads import Arrays, DataFolder, RawFile, cached, data_folder
 from osamd.streams.real.recorded import Recorded
 
 SIDE = 32

@@ -1,0 +1,241 @@
+"""The paper's convolutional networks on a GPU: `ConvNet` by five kernels a step, for two convolutions.
+
+A fleet of small networks spends its time between kernels rather than in them, so each does as much as needs no word
+from another program: the first convolution is made where the second takes it up, gradients are folded where they are
+made, and every parameter is stepped by the last kernel. They are in `osamd.fleet.kernels.conv`.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from osamd.fleet.conv import ConvNet, Parts, parts_of
+from osamd.fleet.conv import Tape as PlainTape
+from osamd.fleet.kernels.conv import kernels
+
+HAS_TRITON = find_spec("triton") is not None
+
+WIDTHS = (16, 32, 64, 128)
+"""Numbers of channels the kernels take."""
+
+
+class Tuning(NamedTuple):
+    """How the work is cut; every number a power of two. Results differ by rounding alone."""
+
+    split: int = 4
+    """Channels of conv1 a program of `convolve` makes; conv2's sum has as many parts as that leaves."""
+    depth: int = 16
+    """Of each product in it."""
+    convolve: tuple[int, int] = (4, 4)
+    """Warps and stages, here and below."""
+    features: int = 256
+    score: tuple[int, int] = (4, 1)
+    channels: int = 4
+    pull_head: tuple[int, int] = (4, 1)
+    patches: int = 64
+    """Rows of patches (channels x taps, filled up) a program of `pull_patches` folds."""
+    pull_patches: tuple[int, int] = (4, 1)
+    stepped: int = 32
+    """Columns of conv2's weights a program of `step` takes."""
+    linear: int = 1024
+    first_pixels: int = 32
+    step: tuple[int, int] = (4, 2)
+
+
+class Tape(NamedTuple):
+    x: Tensor
+    a1: Tensor
+    """After ReLU, with the zero padding of the second convolution."""
+    a2: Tensor
+    features: Tensor
+
+
+class Gradient(NamedTuple):
+    tape: Tape
+    q: Tensor
+    slope1: Tensor
+    """On the outputs of the convolutions, before ReLU."""
+    slope2: Tensor
+    sums: Tensor
+    """The gradients of the second convolution's bias and of BatchNorm's weight and bias."""
+
+
+def supports(module: nn.Module, sample: tuple[int, ...]) -> bool:
+    """Whether the module is one that `TritonConvNet` has kernels for; `sample` is the shape of one x.
+
+    Two convolutions whose channels are a power of two from 16 to 128, small images, no softmax.
+    """
+    parts = parts_of(module)
+    if parts is None or parts.softmax or len(parts.convolutions) != 2 or len(sample) != 3:
+        return False
+    first, second = (getattr(module, name) for name in parts.convolutions)
+    sizes = _sizes(module, parts, sample)
+    return bool(
+        first.in_channels == sample[0]
+        and getattr(module, parts.linear).in_features == second.out_channels * sizes["H2"] * sizes["L2"]
+        and first.out_channels in WIDTHS
+        and second.out_channels in WIDTHS
+        and min(sizes["H1"], sizes["L1"], sizes["H2"], sizes["L2"]) > 0
+        and sizes["H1"] * sizes["L1"] <= 1024
+        and sizes["H2"] * sizes["L2"] <= 128
+        and sizes["HP"] * sizes["LP"] <= 2048
+        and sizes["K2"] ** 2 <= 64
+        and sizes["C0"] * sizes["K1"] ** 2 < 128
+    )
+
+
+def _sizes(module: nn.Module, parts: Parts, sample: tuple[int, ...]) -> dict[str, Any]:
+    """The shapes the kernels are compiled for."""
+    first, second = (getattr(module, name) for name in parts.convolutions)
+    sizes: dict[str, Any] = {"C0": sample[0], "H0": sample[1], "L0": sample[2]}
+    for n, layer in ((1, first), (2, second)):
+        kernel, stride, padding = layer.kernel_size[0], layer.stride[0], int(layer.padding[0])
+        height, width = ((sizes[f"{axis}{n - 1}"] + 2 * padding - kernel) // stride + 1 for axis in "HL")
+        sizes |= {f"K{n}": kernel, f"S{n}": stride, f"P{n}": padding}
+        sizes |= {f"C{n}": layer.out_channels, f"H{n}": height, f"L{n}": width}
+    sizes["HP"] = (sizes["H2"] - 1) * sizes["S2"] + sizes["K2"]
+    sizes["LP"] = (sizes["L2"] - 1) * sizes["S2"] + sizes["K2"]
+    sizes["REACH"] = -(-sizes["K2"] // sizes["S2"])
+    sizes["CLASSES"] = getattr(module, parts.linear).out_features
+    sizes["NORM"] = parts.norm is not None
+    sizes["EPS"] = getattr(module, parts.norm).eps if parts.norm else 0.0
+    return sizes
+
+
+def _power(number: int, least: int = 1) -> int:
+    """The power of two not below.
+
+    >>> _power(49), _power(2, least=16)
+    (64, 16)
+    """
+    return max(least, 1 << (number - 1).bit_length())
+
+
+def _cut(sizes: dict[str, Any], tuning: Tuning) -> dict[str, Any]:
+    """The shapes, and how the work on them is cut."""
+    s, taps = sizes, _power(sizes["K2"] ** 2)
+    return sizes | {
+        "PIXELS": _power(s["H1"] * s["L1"], least=16),
+        "CELLS": _power(s["HP"] * s["LP"], least=16),
+        "PLACES": _power(s["H2"] * s["L2"], least=16),
+        "SPLIT": min(tuning.split, s["C1"]),
+        "DEPTH": tuning.depth,
+        "FEATURES": tuning.features,
+        "SOME_CLASSES": min(_power(s["CLASSES"]), 16),
+        "CHANNELS": min(tuning.channels, s["C2"]),
+        "TAPS": taps,
+        "FOLDED": min(max(tuning.patches // taps, 1), s["C1"]),
+        "OUT": min(s["C2"], 64),
+        "FIRST_TAPS": _power(s["C0"] * s["K1"] ** 2 + 1, least=16),
+        "FIRST_PIXELS": tuning.first_pixels,
+        "STEPPED": tuning.stepped,
+        "LINEAR": tuning.linear,
+        "ALL_CLASSES": _power(s["CLASSES"]),
+    }
+
+
+class TritonConvNet(ConvNet):
+    """`ConvNet` for CUDA float32 by kernels of its own, and plain `ConvNet` for anything else.
+
+    `precision` is that of the products: "ieee" is float32's, "tf32x3" nearly so on the matrix units, "tf32" theirs.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        parts: Parts,
+        sample: tuple[int, ...],
+        *,
+        precision: str = "tf32x3",
+        tuning: Tuning | None = None,
+    ) -> None:
+        super().__init__(module, parts, sample)
+        self.tuning = tuning or Tuning()
+        self._cut = self._offsets() | _cut(_sizes(module, parts, sample), self.tuning) | {"PRECISION": precision}
+
+    def _offsets(self) -> dict[str, int]:
+        """Where the layers' tensors begin in a row."""
+        names = dict(zip(("1", "2"), self.parts.convolutions, strict=True)) | {"3": self.parts.linear}
+        wanted = {f"AT_W{n}": f"{name}.weight" for n, name in names.items()}
+        wanted |= {f"AT_B{n}": f"{name}.bias" for n, name in names.items()}
+        norm = {"FACTOR": "weight", "SHIFT": "bias", "MEAN": "running_mean", "VARIANCE": "running_var"}
+        wanted |= {f"AT_{n}": f"{self.parts.norm}.{name}" for n, name in norm.items()}
+        first = {place.name: place.first for place in self.places}
+        return {key: first.get(name, 0) for key, name in wanted.items()}
+
+    def _takes(self, w: Tensor) -> bool:
+        interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+        return HAS_TRITON and w.dtype == torch.float32 and w.stride(1) == 1 and (w.is_cuda or interpreted)
+
+    def _launch(self, name: str, programs: int, models: int, *given: Any, **more: Any) -> None:
+        kernel = kernels()[name]
+        warps, stages = getattr(self.tuning, name)
+        fixed = {name: self._cut[name] for name in kernel.arg_names if name in self._cut}
+        kernel[(programs, models)](*given, **fixed, **more, num_warps=warps, num_stages=stages)
+
+    def convolve(self, w: Tensor, x: Tensor, a1: Tensor, partial: Tensor) -> None:
+        splits = self._cut["C1"] // self._cut["SPLIT"]
+        self._launch("convolve", splits, len(w), w, w.stride(0), x, a1, partial)
+
+    def score(self, w: Tensor, partial: Tensor, tape: Tape, scores: Tensor) -> None:
+        some = (w, w.stride(0), partial, tape.a2, tape.features, scores)
+        self._launch("score", scores.shape[1], len(w), *some)
+
+    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Any]:
+        if not self._takes(w) or x.dtype != w.dtype:
+            return super().forward(w, x)
+        s, models = self._cut, len(w)
+        features = s["C2"] * s["H2"] * s["L2"]
+        a1 = w.new_empty(models, s["C1"], s["HP"] * s["LP"])
+        partial = w.new_empty(models, s["C1"] // s["SPLIT"], features)
+        tape = Tape(x.contiguous(), a1, w.new_empty(models, features), w.new_empty(models, features))
+        scores = w.new_empty(models, -(-features // s["FEATURES"]), s["CLASSES"])
+        self.convolve(w, tape.x, a1, partial)
+        self.score(w, partial, tape, scores)
+        return scores.sum(1), tape
+
+    def pull_head(self, w: Tensor, to: Gradient) -> None:
+        s = self._cut
+        some = (w, w.stride(0), to.q, to.tape.a2, to.slope2, to.sums)
+        self._launch("pull_head", s["C2"] // s["CHANNELS"], len(w), *some)
+
+    def pull_patches(self, w: Tensor, to: Gradient, patches: Tensor) -> None:
+        s = self._cut
+        some = (w, w.stride(0), to.tape.a1, to.slope2, patches, to.slope1)
+        self._launch("pull_patches", s["C1"] // s["FOLDED"], len(w), *some)
+
+    def backward(self, w: Tensor, tape: Any, q: Tensor) -> Any:
+        if isinstance(tape, PlainTape):
+            return super().backward(w, tape, q)
+        s, models = self._cut, len(w)
+        slope1 = w.new_empty(models, s["C1"] * s["H1"] * s["L1"])
+        gradient = Gradient(tape, q.contiguous(), slope1, torch.empty_like(tape.a2), w.new_empty(models, 3, s["C2"]))
+        self.pull_head(w, gradient)
+        self.pull_patches(w, gradient, w.new_empty(models, s["C1"] * s["K2"] ** 2 * s["H2"] * s["L2"]))
+        return gradient
+
+    def step(self, w: Tensor, gradient: Gradient, anchor: Tensor, rate: Tensor, anchored: bool) -> None:
+        s, tape = self._cut, gradient.tape
+        second = -(-s["C1"] * s["K2"] ** 2 // s["STEPPED"])
+        linear = -(-s["CLASSES"] * s["C2"] * s["H2"] * s["L2"] // s["LINEAR"])
+        some = (w, w.stride(0), anchor, anchor.stride(0), rate, rate.stride(0))
+        rest = (tape.x, tape.a1, tape.features, gradient.q, gradient.slope1, gradient.slope2, gradient.sums)
+        programs = s["C1"] // 16 + second + linear + 1
+        self._launch("step", programs, len(w), *some, *rest, ANCHORED=anchored)
+
+    def subtract(self, w: Tensor, gradient: Any) -> None:
+        if isinstance(gradient, Gradient):
+            self.step(w, gradient, w, w, anchored=False)
+        else:
+            super().subtract(w, gradient)
+
+    def descend(self, w: Tensor, gradient: Any, anchor: Tensor, rate: Tensor) -> None:
+        if isinstance(gradient, Gradient):
+            self.step(w, gradient, anchor, rate, anchored=True)
+        else:
+            super().descend(w, gradient, anchor, rate)

@@ -1,0 +1,191 @@
+"""A network for `osamd.learner.ask_tell`: a fleet of one, with the book of its budget and the meter of its accuracy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from osamd.accounting import accuracy as honest
+from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN
+from osamd.errors import InputError, require_place
+from osamd.fleet.devices import threads_for
+from osamd.fleet.fleet import Fleet
+from osamd.fleet.preset_fleet import HANDICAP, PresetFleet, opinion, order
+from osamd.fleet.round import Decision as RoundDecision
+from osamd.learner.decision import Observation, Said, counting, refused
+from osamd.numerics import Array
+from osamd.preset.arbiter import POWER, dissent
+
+
+class NetworkSamples(ABC):
+    """A fleet of one of either kind; samples are batches of one, in memory of their own."""
+
+    fleet: Any
+    book: Array
+    meter: Array
+    remedy: str
+    """What to make anew where the learner is lost."""
+    _row: Tensor
+
+    _score: Any
+
+    def observe(self, sample: Tensor, u: float) -> Observation:
+        seen = _count(self, self.book, self.meter, sample, u)
+        return Observation._make((*seen, None if seen[0] < 0 else self._score))
+
+    @abstractmethod
+    def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
+        """What the networks say of a sample; row and score are kept."""
+
+    def await_labels(self, samples: list[Tensor]) -> None:  # noqa: B027
+        """Networks ask for what they want to know, whatever else is awaited."""
+
+    @abstractmethod
+    def learn(self, y: int, weight: float = 0.0) -> None:
+        """The second half, for the sample seen last."""
+
+    @abstractmethod
+    def probabilities(self, score: Array) -> list[float]:
+        """Those that a decision's score stands for."""
+
+    def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> None:
+        honest.confirm(self.meter, t, probability, expected, decision, pseudolabel, y)
+
+    def copied(self, sample: Tensor) -> Tensor:
+        return sample
+
+    def last(self) -> Tensor:
+        return self._row
+
+    def refusal(self, sample: Tensor) -> InputError:
+        return InputError(
+            "`ask`: the scores are not finite: the sample is too large, or the steps have been and the learner is lost;"
+            f" then load an earlier save or make a new one with {self.remedy}."
+        )
+
+    def stacked(self, samples: list[Tensor]) -> Array:
+        stack: Array = torch.cat(samples).cpu().numpy()
+        return stack
+
+    def unstacked(self, samples: Array, i: int) -> Tensor:
+        return torch.from_numpy(samples[i : i + 1].copy()).to(self.fleet.device)
+
+    def arrays(self) -> dict[str, Array]:
+        return {name: rows.cpu().numpy().copy() for name, rows in self._kept().items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        for name, rows in self._kept().items():
+            rows.copy_(torch.from_numpy(require_place(arrays, name, rows.shape)))
+
+    def _kept(self) -> dict[str, Tensor]:
+        """What is saved; the book is saved with every learner."""
+        return {name: tensor for name, tensor in self.fleet.kept().items() if name != "books"}
+
+
+class NetworkCore(NetworkSamples):
+    """A method of the paper."""
+
+    remedy = "a smaller eta and teacher's step"
+
+    def __init__(self, fleet: Fleet, book: Array, meter: Array, probabilities: bool) -> None:
+        self.fleet, self.book, self.meter = fleet, book, meter
+        self._probabilities = probabilities
+        self._said: RoundDecision
+
+    def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
+        with quietly():
+            self.fleet.rates.sigma.fill_(sigma)
+            self.fleet.rates.floor.fill_(floor)
+            drawn = torch.tensor([u], dtype=torch.float64, device=self.fleet.device)
+            with taking():
+                said = self.fleet.round.observe(self.fleet.state, sample, drawn)
+            scores = said.scores[0]
+            if not bool(torch.isfinite(scores).all() & torch.isfinite(said.margin).all()):
+                return refused()
+            self._row, self._said, self._score = sample, said._replace(heard=None), scores.double().cpu().numpy()
+            margin, label, pseudolabel = float(said.margin), int(said.label), int(said.pseudolabel)
+            query, probability = bool(said.query), float(said.probability)
+        return Said(label, query, pseudolabel, margin, probability, margin, NO_SOURCE, NOT_GIVEN)
+
+    def learn(self, y: int, weight: float = 0.0) -> None:
+        with quietly():
+            label = torch.tensor([y], device=self.fleet.device)
+            self.fleet.round.learn(self.fleet.state, self._row, self._said, label)
+
+    def probabilities(self, score: Array) -> list[float]:
+        shares = torch.from_numpy(score)
+        return list((shares if self._probabilities else torch.softmax(shares, 0)).tolist())
+
+
+class PresetNetworkCore(NetworkSamples):
+    """The preset, whose fleet has the book of its budget."""
+
+    remedy = "samples of the scale that the network was trained on"
+
+    def __init__(self, fleet: PresetFleet, meter: Array) -> None:
+        self.fleet, self.book, self.meter = fleet, fleet.books[0], meter
+        self._mixture = np.zeros(fleet.classes)
+        self._shares: Array
+        self._pseudolabel = 0
+
+    def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
+        with quietly(), taking(), threads_for(self.fleet.net.size):
+            self.fleet.see(sample)
+        shares = self.fleet.shares.cpu().numpy().reshape(-1)
+        if not np.isfinite(shares).all():
+            return refused()
+        label, margin, probability, query = opinion(self.fleet.losses[0], shares, self._mixture, u, sigma, floor)
+        self._row, self._shares, self._pseudolabel = sample, shares.copy(), label
+        self._score = np.log(np.maximum(self._mixture, 1e-300))
+        apart = dissent(self.fleet.losses[0], shares, HANDICAP, label)
+        confidence = float(margin**POWER)
+        return Said(label, bool(query), label, float(margin), float(probability), confidence, NO_SOURCE, apart)
+
+    @property
+    def believes_teacher(self) -> bool:
+        """Whether the arbiter weighs the teacher more than the student."""
+        student, teacher = self.fleet.losses[0]
+        return bool(teacher + HANDICAP < student)
+
+    def learn(self, y: int, weight: float = 0.0) -> None:
+        fleet = self.fleet
+        orders = torch.zeros(fleet.orders.shape, dtype=fleet.orders.dtype)
+        losses, counts = fleet.losses[0].copy(), fleet.counts[0].copy()
+        order(losses, counts, self._shares, self._pseudolabel, y, orders.numpy()[0])
+        with quietly(), threads_for(fleet.net.size), taking():
+            fleet.orders.copy_(orders)
+            fleet.descend(self._row)
+        fleet.losses[0], fleet.counts[0] = losses, counts
+
+    def probabilities(self, score: Array) -> list[float]:
+        return list(np.exp(score).tolist())
+
+
+def _decided(core: NetworkSamples, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
+    return core.decide(sample, u, sigma, floor)
+
+
+_count = counting(_decided)
+
+
+@contextmanager
+def taking() -> Iterator[None]:
+    """Say of whatever a user's module raises that it does not take the sample."""
+    try:
+        yield
+    except Exception as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"`ask(x=...)`: the module cannot take this sample ({why}).") from error
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without recording gradients, and outside of inference mode, whose tensors cannot be used later."""
+    with torch.inference_mode(False), torch.no_grad():
+        yield

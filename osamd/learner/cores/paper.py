@@ -1,0 +1,257 @@
+"""The halves of the round for ask and tell: with the book of the budget, the meter of the accuracy, and statistics of
+the features, all in the one vector of `osamd.compiled.memory`, since every argument of a compiled call costs.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import numba
+import numpy as np
+
+from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, confirm
+from osamd.compiled.blocks import kind_of_round, once
+from osamd.compiled.lowering import jit, lower
+from osamd.compiled.memory import SEEN, VECTORS, halves, memory_of, of_classes, params, sizes
+from osamd.errors import ENCODE, LONGEST, InputError, require_numbers, require_place
+from osamd.learner.decision import Observation, Said, counting, refused
+from osamd.numerics import Array
+from osamd.paper.methods import Learner
+
+PARTS = 15
+"""Which number of the memory says where the four places of book, meter, statistics and end stand."""
+
+
+class Rows(ABC):
+    """What linear models have in common: their samples are rows of so many numbers."""
+
+    book: Array
+    meter: Array
+    too_large = "x holds numbers too large for the model; leave out or scale down what is so large."
+
+    def __init__(self, features: int) -> None:
+        self.features = features
+
+    def copied(self, sample: Array) -> Array:
+        return np.array(require_numbers("ask", "x", sample, remedy=ENCODE))
+
+    def refusal(self, sample: Array) -> InputError:
+        if len(sample) != self.features:
+            return InputError(
+                f"`ask(x=...)`: x has {len(sample)} numbers; the model takes {self.features}, one a feature."
+            )
+        if not np.isfinite(sample).all():
+            return InputError(
+                f"`ask(x=...)`: x holds {str(sample.tolist())[:LONGEST]}; features must be finite, so fill or drop"
+                " missing values first."
+            )
+        return InputError(f"`ask(x=...)`: {self.too_large}")
+
+    def await_labels(self, samples: list[Array]) -> None:  # noqa: B027
+        """Most models ask for what they want to know, whatever else is awaited."""
+
+    def stacked(self, samples: list[Array]) -> Array:
+        return np.array(samples)
+
+    def unstacked(self, samples: Array, i: int) -> Array:
+        sample: Array = samples[i].copy()
+        return sample
+
+    def arrays(self) -> dict[str, Array]:
+        return {name: place.copy() for name, place in self._places().items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        for name, place in self._places().items():
+            place[:] = require_place(arrays, name, place.shape)
+
+    @abstractmethod
+    def _places(self) -> dict[str, Array]:
+        """What has been learned, by name: views, to be saved and taken up again."""
+
+
+class LinearCore(Rows):
+    """A linear model for `osamd.learner.ask_tell`, compiled. With `standardise` features are scaled by running
+    statistics."""
+
+    too_large = (
+        "the scores are not finite: x is too large, or the steps have been too large for these features and the learner"
+        " is lost. Then load an earlier save or make a new one, scale the features (standardise=True), or lower eta or"
+        " the L2 term."
+    )
+
+    def __init__(self, learner: Learner, book: Array, meter: Array, standardise: bool) -> None:
+        super().__init__(learner.model.features)
+        self._learner = learner
+        start = memory_of(learner)
+        statistics = np.zeros(1 + 4 * self.features if standardise else 0)
+        ends = len(start) + 3 + np.cumsum([0, len(book), len(meter), len(statistics)])
+        start[PARTS] = len(start)
+        self._memory = np.concatenate([start, ends[:3], book, meter, statistics])
+        self.book, self.meter, self._statistics = parts(self._memory)
+        kind = f"ask {kind_of_round(learner)}"
+        ask, tell = once(kind, learner, lambda: _compiled(learner, standardise), standardise)
+        self._ask: Callable[[Array, float], Any] = partial(ask, self._memory)
+        if learner.model.classes > 2:
+            self.observe = self._observe_several  # type: ignore[method-assign]
+        self._tell: Callable[[int], Any] = partial(tell, self._memory)
+        self.confirm: Callable[..., Any] = partial(confirming(), self.meter)
+        self._standardise = standardise
+
+    def observe(self, sample: Array, u: float) -> Observation:
+        return Observation._make(self._ask(sample, u))
+
+    def _observe_several(self, sample: Array, u: float) -> Observation:
+        # Compiled code that returns an array cannot be kept on disk, so the scores are copied here.
+        return Observation._make((*self._ask(sample, u)[:-1], of_classes(self._memory)[1].copy()))
+
+    def learn(self, y: int, weight: float = 0.0) -> None:
+        self._tell(y)
+
+    def last(self) -> Array:
+        features, _, size, _ = sizes(self._memory)
+        held = self._statistics[1 + 2 * features :] if self._standardise else self._memory[VECTORS + 5 * size :]
+        sample: Array = held[:features].copy()
+        return sample
+
+    def probabilities(self, score: Any) -> list[float]:
+        if np.ndim(score) == 0:
+            second = 1.0 / (1.0 + math.exp(-score)) if score >= 0.0 else 1.0 - 1.0 / (1.0 + math.exp(score))
+            return [1.0 - second, second]
+        shares = np.exp(score - score.max())
+        return list((shares / shares.sum()).tolist())
+
+    def weights(self, *, teacher: bool) -> Array:
+        """The plain weights of one of the two models."""
+        model = self._learner.model
+        held: Array = params(self._learner, self._memory, 0 if teacher else 1)
+        weights: Array = model.weights(held.reshape(model.shape).copy())
+        return weights
+
+    def start(self, weights: Array) -> None:
+        """Let both models begin here."""
+        model, geometry = self._learner.model, self._learner.geometry
+        if model.signed:
+            weights = np.concatenate([np.maximum(weights, 0.0), np.maximum(-weights, 0.0)], axis=-1)
+        for i in (0, 1):
+            place = params(self._learner, self._memory, i)
+            place[:] = geometry.project(weights).reshape(place.shape)
+
+    def gather(self, rows: Array) -> None:
+        """Begin the statistics with those of a whole table."""
+        features, held = rows.shape[1], self._statistics
+        with np.errstate(over="ignore"):
+            squares = ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
+        if not np.isfinite(squares).all():
+            raise InputError("`from_source(X=...)`: X holds numbers too large to be squared; scale its columns.")
+        held[0], held[1 : 1 + features] = len(rows), rows.mean(axis=0)
+        held[1 + features : 1 + 2 * features] = squares
+
+    def scaled(self, rows: Array) -> Array:
+        """A table by the statistics as they are."""
+        features, held = rows.shape[1], self._statistics
+        mean, variance = held[1 : 1 + features], held[1 + features : 1 + 2 * features] / max(held[0], 1.0)
+        varies = variance > 1e-24 * mean * mean
+        scaled: Array = np.where(varies, (rows - mean) / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
+        return scaled
+
+    def _places(self) -> dict[str, Array]:
+        teacher, student = (params(self._learner, self._memory, i) for i in (0, 1))
+        gathered = self._statistics[: 1 + 2 * self.features]  # what follows is of the last sample
+        return {"teacher": teacher, "student": student, "statistics": gathered}
+
+
+def parts(memory: Any) -> Any:
+    """Book, meter and statistics: views of the memory."""
+    at = int(memory[PARTS])
+    book, meter, statistics = int(memory[at]), int(memory[at + 1]), int(memory[at + 2])
+    return memory[book:meter], memory[meter:statistics], memory[statistics:]
+
+
+def standardised(statistics: Any, x: Any) -> Any:
+    """x with each feature less its mean and over its deviation, both of all samples told and of this one.
+
+    The statistics hold their number, then means, sums of squared deviations, x as it came, and x standardised. A
+    feature that has not varied yet is 0.
+    """
+    n, d = statistics[0] + 1.0, x.shape[0]
+    means, squares = statistics[1 : 1 + d], statistics[1 + d : 1 + 2 * d]
+    raw, scaled = statistics[1 + 2 * d : 1 + 3 * d], statistics[1 + 3 * d : 1 + 4 * d]
+    for i in range(d):
+        raw[i] = x[i]
+        mean = means[i] + (x[i] - means[i]) / n
+        variance = (squares[i] + (x[i] - means[i]) * (x[i] - mean)) / n
+        scaled[i] = (x[i] - mean) / math.sqrt(variance) if variance > 1e-24 * mean * mean else 0.0 * x[i]
+        if not variance < math.inf:
+            scaled[i] = math.nan  # so that the sample is refused: such a square would blind the feature for ever
+    return scaled
+
+
+def gather(statistics: Any) -> Any:
+    """Welford's step for the sample standardised last."""
+    d = (statistics.shape[0] - 1) // 4
+    means, squares, raw = statistics[1 : 1 + d], statistics[1 + d : 1 + 2 * d], statistics[1 + 2 * d : 1 + 3 * d]
+    statistics[0] += 1.0
+    for i in range(d):
+        delta = raw[i] - means[i]
+        means[i] += delta / statistics[0]
+        squares[i] += delta * (raw[i] - means[i])
+
+
+def flat_score(memory: Any) -> Any:
+    return memory[SEEN + 5]
+
+
+def first_score(memory: Any) -> Any:
+    return of_classes(memory)[1][0]
+
+
+def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
+    observe: Any
+    learn: Any
+    observe, learn = (lower(half) for half in halves(learner))
+    score = flat_score if kind_of_round(learner) == "flat" else first_score
+    for helper in (parts, standardised, gather, score, refused):
+        lower(helper)
+
+    def decide(memory: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
+        memory[2], memory[3] = sigma, floor
+        if x.shape[0] != int(memory[11]):
+            return refused()
+        label, query = observe(memory, standardised(parts(memory)[2], x) if standardise else x, u)
+        if label < 0:
+            return refused()
+        pseudolabel, margin, probability = int(memory[SEEN + 1]), memory[SEEN + 2], memory[SEEN + 3]
+        return Said(label, query, pseudolabel, margin, probability, margin, NO_SOURCE, NOT_GIVEN)
+
+    count = lower(counting(lower(decide)))
+
+    def ask(memory: Any, x: Any, u: Any) -> Any:
+        book, meter, _ = parts(memory)
+        return count(memory, book, meter, x, u) + (score(memory),)  # noqa: RUF005 (numba takes no starred tuples)
+
+    def tell(memory: Any, y: Any) -> Any:
+        learn(memory, y)
+        if standardise:
+            gather(parts(memory)[2])
+
+    halves_of_round: tuple[Any, ...] = jit(ask), jit(tell)
+    row, number, label = numba.types.float64[::1], numba.types.float64, numba.types.int64
+    for half, signature in zip(halves_of_round, ((row, row, number), (row, label)), strict=True):
+        half.compile(signature)
+        half.disable_compile()  # another kind of array is copied, which takes no seconds
+    return halves_of_round
+
+
+@lru_cache
+def confirming() -> Any:
+    """`osamd.accounting.accuracy.confirm`, compiled."""
+    lower(confirm)
+
+    def told(meter: Any, t: Any, probability: Any, expected: Any, decision: Any, pseudolabel: Any, y: Any) -> Any:
+        confirm(meter, t, probability, expected, decision, pseudolabel, y)
+
+    return jit(told)

@@ -1,0 +1,215 @@
+"""The linear preset for ask and tell: the plain functions of `osamd.preset`, compiled, with the book and the meter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from osamd.accounting import budget
+from osamd.accounting.budget import hasten
+from osamd.accounting.meter import NO_SOURCE, widened
+from osamd.compiled.lowering import jit, lower
+from osamd.errors import InputError, require_place
+from osamd.learner.cores.paper import Rows, confirming
+from osamd.learner.decision import Observation, Said, counting, refused
+from osamd.numerics import Array
+from osamd.paper.scores import UNLABELLED
+from osamd.preset import state as layout
+from osamd.preset.arbiter import HEAD_START, LEFT_OUT, POWER, dissent, likeliest
+from osamd.preset.memory import MOST
+from osamd.preset.pending import NEWEST_PENDING, close_to_pending
+from osamd.preset.round import gather, learn, observe, remember
+from osamd.preset.scale import HORIZON
+from osamd.preset.views import named
+
+FROM_SOURCE = MOST // 2
+"""Rows of the source that are remembered at most: half of the memory stays free for labels of the stream."""
+
+LARGEST = 1e150
+"""Features beyond it are refused: a sum of squares of larger numbers may pass the range of floats."""
+
+
+class PresetCore(Rows):
+    """The default learner's experts and arbiter, for `osamd.learner.ask_tell`."""
+
+    def __init__(self, features: int, classes: int, book: Array, meter: Array) -> None:
+        super().__init__(features)
+        rate = float(book[budget.RATE])
+        self._take(layout.open_state(features, classes, rate))
+        self._pseudolabel = 0
+        hasten(book, on=True)
+        self.book, self.meter = book, meter
+        self._waiting = np.zeros((0, features))
+        self._compiled = _halves()
+        self.confirm: Callable[..., Any] = partial(confirming(), meter)
+
+    def _take(self, state: Array) -> None:
+        self._state, self._work = state, layout.open_work(state)
+        self._parts, self._seen = layout.parts_of(state), layout.work_of(self._work, state)
+        self._classes, self._capacity = int(state[layout.CLASSES]), int(state[layout.CAPACITY])
+
+    def observe(self, sample: Array, u: float) -> Observation:
+        seen = self._compiled.ask(self._state, self._work, self.book, self.meter, self._waiting, sample, u)
+        self._pseudolabel = seen[2]
+        return Observation._make((*seen, self._score() if seen[0] >= 0 else math.nan))
+
+    def await_labels(self, samples: list[Array]) -> None:
+        newest = samples[-NEWEST_PENDING:]
+        self._waiting = np.array(newest) if newest else np.zeros((0, self.features))
+
+    def learn(self, y: int, weight: float = 0.0) -> None:
+        if y != UNLABELLED and self._state[layout.KEPT] >= self._capacity < MOST:
+            seen = self._seen
+            self._take(layout.resized(self._state, capacity=layout.more_room(self._capacity)))
+            for name in ("x", "z", "source", "shares", "blend", "trusted", "mixture"):
+                getattr(self._seen, name)[:] = getattr(seen, name)
+        self._compiled.tell(self._state, self._work, self._pseudolabel, y, weight)
+
+    def last(self) -> Array:
+        sample: Array = self._seen.x.copy()
+        return sample
+
+    def probabilities(self, score: Any) -> list[float]:
+        logs = np.array([0.0, score]) if np.ndim(score) == 0 else np.asarray(score)
+        shares = np.exp(logs - logs.max())
+        return list((shares / shares.sum()).tolist())
+
+    def weights(self, *, teacher: bool) -> Array:
+        """The plain weights of the student, or of the regression over all that is remembered, on features as they come.
+
+        For two classes one row, whose score is positive for the second.
+        """
+        parts = self._parts
+        held: Array = parts.student.copy()
+        if teacher:
+            held = parts.regression.weights.copy()
+            held[:, :-1] *= parts.scale.inverse
+            held[:, -1] -= held[:, :-1] @ parts.scale.centre
+        return held[1] - held[0] if self._classes == 2 else held
+
+    def start(self, weights: Array) -> None:
+        """Let this model be the source; there is then no need to hurry for labels."""
+        layout.begin(self._state, np.stack([-0.5 * weights, 0.5 * weights]) if self._classes == 2 else weights)
+        hasten(self.book, on=False)
+
+    def gather(self, rows: Array) -> None:
+        """Begin the scale with the last rows of a table."""
+        self._compiled.gather(self._state, self._work, np.ascontiguousarray(rows[-4 * int(HORIZON) :]))
+        if not np.isfinite(self._parts.scale.variance).all():
+            raise InputError("`from_source(X=...)`: X holds numbers too large to be squared; scale its columns.")
+
+    def remember(self, rows: Array, labels: Array) -> None:
+        """Teach the experts rows of the source, evenly spread over the table."""
+        chosen = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), FROM_SOURCE)).astype(np.int64))
+        capacity = self._capacity
+        while capacity < len(chosen):
+            capacity = layout.more_room(capacity)
+        self._take(layout.resized(self._state, capacity=capacity))
+        self._compiled.remember(
+            self._state, self._work, np.ascontiguousarray(rows[chosen]), labels[chosen].astype(np.int64)
+        )
+
+    def add_class(self) -> None:
+        """Make room for a class that was not there before, here and in the meter; observe again before learning."""
+        self._take(layout.resized(self._state, classes=self._classes + 1))
+        self.meter = widened(self.meter, self._classes)
+        self.confirm = partial(confirming(), self.meter)
+
+    def arrays(self) -> dict[str, Array]:
+        return {name: place.copy() for name, place in named(self._parts).items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        if "scale.centre" not in arrays:
+            raise InputError(
+                "`load(...)`: the file holds the default learner of an earlier version, whose experts this one does not"
+                " have; load it with the osamd that wrote it, or make a new learner with from_source."
+            )
+        head = require_place(arrays, "head", (layout.HEAD,))
+        self._take(layout.resized(self._state, capacity=int(head[layout.CAPACITY])))
+        for name, place in named(self._parts).items():
+            place[:] = require_place(arrays, name, place.shape)
+        self._state[layout.RATE] = self.book[budget.RATE]
+        sourced, kept = self._state[layout.SOURCED] > 0.0, self._state[layout.KEPT] > 0.0
+        hasten(self.book, on=not sourced and not kept)  # a book made anew
+
+    def _places(self) -> dict[str, Array]:
+        return named(self._parts)
+
+    def _score(self) -> Any:
+        """The logarithms of the mixture: for two classes the log odds of the second."""
+        mixture = self._seen.mixture
+        if self._classes == 2:
+            second = float(mixture[1])
+            return math.log(max(second, 1e-300)) - math.log(max(1.0 - second, 1e-300))
+        return np.log(np.maximum(mixture, 1e-300))
+
+
+class Compiled(NamedTuple):
+    """The compiled functions of the preset."""
+
+    ask: Any
+    tell: Any
+    gather: Any
+    remember: Any
+
+
+def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
+    """The preset's decision; close to a query that is still pending it asks for the sake of the audit alone."""
+    state, work, book, waiting = model
+    if x.shape[0] != int(state[layout.FEATURES]):
+        return refused()
+    for i in range(x.shape[0]):
+        if not abs(x[i]) <= LARGEST:
+            return refused()
+    if close_to_pending(state, layout.parts_of(state).scale, waiting, x):
+        sigma, floor = 0.0, min(floor, book[budget.FLOOR])
+    label, pseudolabel, margin, query, probability = observe(state, work, x, u, sigma, floor)
+    if label < 0:
+        return refused()
+    arbiter, seen = layout.parts_of(state).arbiter, layout.work_of(work, state)
+    sourced = state[layout.SOURCED] > 0.0
+    source = likeliest(seen.source)[0] if sourced else NO_SOURCE
+    apart = dissent(arbiter.losses, seen.shares, HEAD_START if sourced else LEFT_OUT, label)
+    return Said(label, query, pseudolabel, margin, probability, margin**POWER, source, apart)
+
+
+@lru_cache
+def _halves() -> Compiled:
+    count = lower(counting(decide))
+    for helper in (learn, gather, remember):
+        lower(helper)
+
+    def ask(state: Any, work: Any, book: Any, meter: Any, waiting: Any, x: Any, u: Any) -> Any:
+        return count((state, work, book, waiting), book, meter, x, u)
+
+    def tell(state: Any, work: Any, pseudolabel: Any, y: Any, weight: Any) -> Any:
+        learn(state, work, pseudolabel, y, weight)
+
+    def gather_table(state: Any, work: Any, rows: Any) -> Any:
+        gather(state, work, rows)
+
+    def remember_table(state: Any, work: Any, rows: Any, labels: Any) -> Any:
+        remember(state, work, rows, labels)
+
+    halves = Compiled(jit(ask), jit(tell), jit(gather_table), jit(remember_table))
+    row, table, number, label = (
+        numba.types.float64[::1],
+        numba.types.float64[:, ::1],
+        numba.types.float64,
+        numba.types.int64,
+    )
+    signatures = (
+        (row, row, row, row, table, row, number),
+        (row, row, label, label, number),
+        (row, row, table),
+        (row, row, table, numba.types.int64[::1]),
+    )
+    for half, signature in zip(halves, signatures, strict=True):
+        half.compile(signature)
+        half.disable_compile()  # another kind of array is copied, which takes no seconds
+    return halves

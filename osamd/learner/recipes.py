@@ -1,0 +1,118 @@
+"""What a learner is made from: a recipe of the paper (a method with its settings), or that of the preset.
+
+A recipe knows its method, the budget and the floor that it has by default, how its book of labels begins, what a file
+must hold of it, and which core a linear model of it has.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from osamd.accounting.budget import Budget, open_book
+from osamd.learner import saving
+from osamd.learner.cores.paper import LinearCore
+from osamd.learner.cores.preset import PresetCore
+from osamd.numerics import Array
+from osamd.paper.methods import PRESET, Method, Settings
+from osamd.paper.methods import learner as bound
+from osamd.paper.models import linear
+from osamd.preset import arbiter
+
+REACH = 0.3
+"""eta (features + 1) where no eta is given: with standardised features, how far one step moves a score, about."""
+
+
+class Asking(NamedTuple):
+    """The share of rounds whose label may be asked for, and the least probability of a query; None: by default."""
+
+    budget: float | None
+    floor: float | None
+
+
+class Recipe(ABC):
+    """What all recipes know."""
+
+    method: Method
+
+    @abstractmethod
+    def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
+        """Budget and floor, with the defaults of the recipe where they are not given.
+
+        `audit` is the floor's share of the rate in the preset, where it is not that of linear models.
+        """
+
+    @abstractmethod
+    def within(self, limits: Budget) -> Recipe:
+        """The recipe under a budget."""
+
+    @abstractmethod
+    def book(self, limits: Budget) -> Array:
+        """The book of labels before the first round."""
+
+    @abstractmethod
+    def described(self) -> dict[str, Any]:
+        """What JSON must hold to make it again, beside the name of its method."""
+
+    @abstractmethod
+    def linear_core(self, features: int, classes: int, book: Array, meter: Array) -> Any:
+        """The core of a linear model that has met nothing."""
+
+
+@dataclass(frozen=True)
+class PaperRecipe(Recipe):
+    """A method of the paper; without an `eta` of its own a linear model takes REACH / (features + 1)."""
+
+    method: Method
+    settings: Settings
+    eta: float | None
+    standardise: bool = False
+
+    def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
+        return Asking(budget, floor)
+
+    def within(self, limits: Budget) -> PaperRecipe:
+        if self.method.query != "uniform" or self.settings.label_rate is not None:
+            return self
+        return replace(self, settings=replace(self.settings, label_rate=limits.rate))
+
+    def book(self, limits: Budget) -> Array:
+        return open_book(limits, self.settings.sigma, self.method.query, self.settings.label_rate)
+
+    def described(self) -> dict[str, Any]:
+        settings = saving.settings_to_json(self.settings)
+        return {"settings": settings, "eta": self.eta, "standardise": self.standardise}
+
+    def linear_core(self, features: int, classes: int, book: Array, meter: Array) -> LinearCore:
+        settings = replace(self.settings, eta=self.eta or REACH / (features + 1))
+        model = linear(features, classes, signed=settings.geometry.signed)
+        return LinearCore(bound(self.method, model, settings), book, meter, self.standardise)
+
+
+@dataclass(frozen=True)
+class PresetRecipe(Recipe):
+    """The default learner, which has no settings."""
+
+    method: Method = PRESET
+
+    def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
+        return Asking(*arbiter.limits(budget, floor, audit))
+
+    def within(self, limits: Budget) -> PresetRecipe:
+        return self
+
+    def book(self, limits: Budget) -> Array:
+        return open_book(limits, 1.0, self.method.query)
+
+    def described(self) -> dict[str, Any]:
+        return {}
+
+    def linear_core(self, features: int, classes: int, book: Array, meter: Array) -> PresetCore:
+        return PresetCore(features, classes, book, meter)
+
+
+def settings_of(content: Mapping[str, Any]) -> Settings | None:
+    """The settings of the learner that a file describes; None for the preset, which has none."""
+    return None if content["method"] == PRESET.name else saving.settings_from_json(content["settings"])

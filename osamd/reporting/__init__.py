@@ -1,0 +1,1 @@
+"""Tables and reports as values, and how they are printed and written."""

@@ -1,0 +1,114 @@
+"""What a command shows and writes: progress, tables, and its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from osamd.reporting.tables import Report, Table
+
+
+class Stages(NamedTuple):
+    """Whom an experiment tells how far it is: `start` takes the next stage and how much there is to do, `done` how much
+    of it is done."""
+
+    start: Callable[[str, int], None]
+    done: Callable[[int], None]
+
+
+@contextmanager
+def files(folder: Path, json: str, stem: str | None = None) -> Iterator[Callable[[Report], None]]:
+    """Refuse what can be refused before the work; then yield a function that takes its report, to write and print."""
+    from osamd.evaluation import plots
+    from osamd.files import together
+
+    if stem:
+        plots.require_matplotlib()
+    taken: list[Report] = []
+    try:
+        with together(folder, [json, *(plots.file_names(stem) if stem else ())]) as files:
+
+            def deliver(report: Report) -> None:
+                taken.append(report)
+                files.write_json(json, report.content)
+                if stem and report.figure:
+                    plots.save(report.figure, files, stem)
+
+            yield deliver
+    finally:
+        # After the files, which a reader of ours that stops early (| head) does not take away; and without them too.
+        for table in (table for report in taken for table in report.tables):
+            show(table)
+    print("Wrote:")
+    for path in files.paths:
+        print(f"  {path}")
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on the terminal, with the time left; nothing where the output is not one."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda: bar.advance(task)
+
+
+@contextmanager
+def stages() -> Iterator[Stages]:
+    """A bar for one stage after the other, with speed and time left; nothing where the output is no terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Task as Stage
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Stage) -> Text:
+            return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        stages: list[Any] = []
+        yield Stages(
+            lambda stage, total: stages.append(bar.add_task(stage, total=total)),
+            lambda done: bar.update(stages[-1], completed=done),
+        )
+
+
+def show(printed: Table) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for i, column in enumerate(printed.columns):
+        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+    for row in printed.rows:
+        table.add_row(*row)
+    # Wider than any table: where the terminal is narrower, its own line breaks lose nothing.
+    console = Console(width=max(Console().width, 200), highlight=False)
+    console.print(printed.title, style="bold")
+    console.print(table)
+    for note in printed.notes:
+        print(note)

@@ -1,0 +1,137 @@
+"""Making the folder of a service: from a labelled table, a saved learner, or a torch module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from osamd.errors import InputError, lookup
+from osamd.learner import saving
+from osamd.paper.methods import KNOWN, PRESET, meant
+from osamd.service.schema import Schema, of_table
+from osamd.service.state import State, create, made, networks, read_schema
+
+
+def make(
+    folder: Path,
+    *,
+    source: str | None,
+    label: str | None,
+    model: Path | None,
+    module: str | None,
+    schema: Path | None,
+    shape: str | None,
+    columns: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    expire_after: int | None,
+    title: str | None,
+) -> State:
+    """The body of `osamd init`; `columns` says how a table is read, `settings` are those of the learner."""
+    if "method" in settings:
+        lookup("init", "method", settings["method"], KNOWN)
+    limits: dict[str, Any] = {} if expire_after is None else {"expire_after": expire_after}
+    if source is not None:
+        if model is not None or module is not None:
+            raise InputError("`init --source`: start from a table, a --model or a --module, not from several.")
+        _refuse("--source", schema=schema, shape=shape)
+        return _from_table(folder, source, label, columns, settings, limits, title)
+    if module is None and model is None:
+        raise InputError("`init`: give --source TABLE and --label COLUMN, or --model FILE, or --module and --schema.")
+    _refuse("--model" if module is None else "--module", label=label, **columns)
+    described = None if schema is None else _titled(read_schema(schema), title)
+    if module is not None:
+        return _from_module(folder, module, model, described, shape, settings, limits)
+    assert model is not None
+    _refuse("--model", shape=shape)
+    return create(folder, linear(model, settings), schema=described, title=title or model.stem, **limits)
+
+
+def linear(model: Path, settings: Mapping[str, Any] | None = None) -> Any:
+    """The linear learner that was saved there, with these settings changed."""
+    from osamd.learner.linear import OSAMD
+
+    if saving.read(model).content.get("kind") == "network":
+        raise InputError(
+            f"`--model {model}`: it holds a network; make the service by"
+            " `osamd init STATE --model FILE --module PACKAGE:FUNCTION --schema FILE`."
+        )
+    learner = OSAMD.load(model)
+    return learner.remade(**settings) if settings else learner
+
+
+def _refuse(way: str, **others: Any) -> None:
+    """Refuse options that would do nothing."""
+    for name, value in others.items():
+        if value:
+            raise InputError(f"`init {way}`: --{name} does nothing here; leave it out.")
+
+
+def _titled(schema: Schema, title: str | None) -> Schema:
+    return schema if title is None else schema.model_copy(update={"title": title})
+
+
+def _from_table(
+    folder: Path,
+    source: str,
+    label: str | None,
+    columns: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    title: str | None,
+) -> State:
+    from osamd.learner.linear import OSAMD
+    from osamd.tables import rows
+
+    if label is None:
+        raise InputError("`init --source`: name the column that holds the class by --label.")
+    table = rows(source, label, warmup=None, **columns)
+    x, y = table.source
+    table.close()
+    if not len(x):
+        raise InputError(f"`--source {source}`: no row has a label in {label!r}.")
+    labels = [table.classes[i] for i in y]
+    method = meant(settings.get("method"), settings)
+    scaled = {} if method == PRESET.name else {"standardise": True}  # the preset scales by itself
+    learner = OSAMD.from_source(x, labels, classes=table.classes, **scaled | {**settings, "method": method})
+    schema = of_table(table.columns, table.means, table.classes, title or Path(source).stem, x)
+    return create(folder, learner, schema=schema, **limits)
+
+
+def _from_module(
+    folder: Path,
+    module: str,
+    model: Path | None,
+    schema: Schema | None,
+    shape: str | None,
+    settings: Mapping[str, Any],
+    limits: Mapping[str, Any],
+) -> State:
+    if schema is None:
+        raise InputError("`init --module`: say what a sample is by --schema FILE.")
+    network = networks()
+    if model is not None:
+        if saving.read(model).content.get("kind") != "network":
+            raise InputError(f"`--model {model}`: it holds a linear learner; leave out --module.")
+        learner = network.load(model, made(module))
+        learner = learner.remade(**settings) if settings else learner
+    elif meant(settings.get("method"), settings) != PRESET.name and not {"eta", "sigma"} <= set(settings):
+        raise InputError(
+            "`init --module`: the steps of the paper's methods depend on the network; give --eta and --sigma, or leave"
+            " them and --method out."
+        )
+    else:
+        learner = network(made(module), classes=[one.name for one in schema.classes], **settings)
+    return create(folder, learner, schema=schema, module=module, shape=_shape(shape), **limits)
+
+
+def _shape(given: str | None) -> list[int] | None:
+    if given is None:
+        return None
+    try:
+        sizes = [int(part) for part in given.split(",")]
+    except ValueError:
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        raise InputError(f"`--shape {given}`: give the sizes of one sample, as in 1,28,28.")
+    return sizes
