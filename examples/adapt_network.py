@@ -6,7 +6,7 @@ python examples/adapt_network.py        (needs the extra deep: pip install 'osam
 import torch
 from torch import nn
 
-from osamd.learner.network import OSAMD
+from osamd import NetworkOSAMD
 from osamd.streams import rotating_gaussian
 
 stream = rotating_gaussian(rounds=2000)  # two classes whose centres turn by 180 degrees
@@ -25,7 +25,7 @@ for _ in range(200):
 x, y = (torch.from_numpy(part) for part in stream.sample(seed=0))
 x = x.float() / 10.0
 left_alone = (module(x).argmax(1) == y).float().mean()
-learner = OSAMD(module, budget=0.05, source=(known, labels))
+learner = NetworkOSAMD(module, budget=0.05, source=(known, labels))
 right = asked = 0
 for sample, label in zip(x, y.tolist(), strict=True):
     decision = learner.ask(sample)

@@ -54,7 +54,7 @@ _CHANGEABLE = ("eta", "sigma", "method", "label_rate", "expire_after", *_LIMITS.
 
 
 class AskTell(ABC):
-    """The round as an object; see the module. `osamd.OSAMD` and `osamd.learner.network.OSAMD` are the two to use.
+    """The round as an object; see the module. `osamd.OSAMD` and `osamd.NetworkOSAMD` are the two to use.
 
     It is not for several threads at once: whoever shares one puts a lock around every call, `predict` included.
     """

@@ -231,9 +231,7 @@ class OSAMD(AskTell):
     @classmethod
     def _linear_only(cls, saved: saving.Saved, name: str) -> Self:
         if saved.content.get("kind") != "linear":
-            raise InputError(
-                f"`OSAMD.load({name!r})`: it holds a network; use osamd.learner.network.OSAMD.load(path, module)."
-            )
+            raise InputError(f"`OSAMD.load({name!r})`: it holds a network; use osamd.NetworkOSAMD.load(path, module).")
         return cls._revive(saved)
 
     def _described(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """OSAMD around one's own network: any `nn.Module` whose forward is functional, one sample at a time.
 
-    learner = OSAMD(module, budget=0.05, source=(X, y))
+    learner = NetworkOSAMD(module, budget=0.05, source=(X, y))
     decision = learner.ask(x)            # draws whether to ask; the model stays as it is
     learner.tell(decision, y)            # a class, or None: the pseudolabel stands in for the label
     module.load_state_dict(learner.state_dict())
@@ -41,7 +41,7 @@ from osamd.paper.methods import KNOWN, PRESET, InnerLoops, Method, Settings, Tea
 from osamd.preset.arbiter import NETWORK_AUDIT
 
 
-class OSAMD(AskTell):
+class NetworkOSAMD(AskTell):
     """A network that keeps up with a drifting stream: ask, and tell.
 
     `module` gives class scores (logits, or probabilities with outputs="probabilities") for a batch of samples, or one
@@ -63,7 +63,7 @@ class OSAMD(AskTell):
     Queries are drawn from `seed`, one an ask. Budget, floor, expiry and window are as in `osamd.OSAMD`.
 
     >>> _ = torch.manual_seed(0)
-    >>> learner = OSAMD(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), budget=0.5)
+    >>> learner = NetworkOSAMD(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), budget=0.5)
     >>> decision = learner.ask([0.1, -0.4, 2.0, 0.3])
     >>> learner.tell(decision, 2 if decision.query else None)
     >>> learner
@@ -97,9 +97,11 @@ class OSAMD(AskTell):
         window: int = 1000,
         seed: int = 0,
     ) -> None:
-        require_kind("OSAMD", "module", module, nn.Module, "give a torch.nn.Module that takes a batch of samples")
-        lookup("OSAMD", "outputs", outputs, {"logits": 0, "probabilities": 1})
-        lookup("OSAMD", "batch_norm", batch_norm, {"evaluation": 0, "sample": 1})
+        require_kind(
+            "NetworkOSAMD", "module", module, nn.Module, "give a torch.nn.Module that takes batches of samples"
+        )
+        lookup("NetworkOSAMD", "outputs", outputs, {"logits": 0, "probabilities": 1})
+        lookup("NetworkOSAMD", "batch_norm", batch_norm, {"evaluation": 0, "sample": 1})
         of_the_paper = {
             "eta": eta,
             "sigma": sigma,
@@ -109,7 +111,7 @@ class OSAMD(AskTell):
             "l2": l2,
             "label_rate": label_rate,
         }
-        kind = lookup("OSAMD", "method", meant(method, of_the_paper), KNOWN)
+        kind = lookup("NetworkOSAMD", "method", meant(method, of_the_paper), KNOWN)
         recipe: Recipe
         if kind is PRESET:
             refuse_of_the_paper(of_the_paper)
@@ -118,15 +120,15 @@ class OSAMD(AskTell):
             recipe = self._of_the_paper(kind, of_the_paper)
         if source is not None and kind is not PRESET:
             raise InputError(
-                "`OSAMD(source=...)`: it is what the preset remembers, and the paper's methods have no memory; leave"
-                " source out."
+                "`NetworkOSAMD(source=...)`: it is what the preset remembers, and the paper's methods have no memory;"
+                " leave source out."
             )
         asking = recipe.asking(share_asked(budget), floor, NETWORK_AUDIT)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         names = [] if classes is None else known_classes(classes)
         super().__init__(recipe, limits, names, expire_after, window, seed)
         self._dtype, own_device = _kind_of(module)
-        self._device = own_device if device is None else device_named(device, f"OSAMD(device={device!r})")
+        self._device = own_device if device is None else device_named(device, f"NetworkOSAMD(device={device!r})")
         self._start = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
         self._as_given = copy.deepcopy(module)
         self._module = copy.deepcopy(module).eval().to(self._device, self._dtype)
@@ -143,10 +145,10 @@ class OSAMD(AskTell):
         for name, role in (("eta", "the student's step size"), ("sigma", "the query's eagerness")):
             if given[name] is None:
                 raise InputError(
-                    f"`OSAMD`: a method of the paper needs {name}, {role}; give {name}=..., or leave out the method and"
-                    " all of its settings for the preset, which needs none."
+                    f"`NetworkOSAMD`: a method of the paper needs {name}, {role}; give {name}=..., or leave out the"
+                    " method and all of its settings for the preset, which needs none."
                 )
-        eta = require_positive("OSAMD", "eta", given["eta"])
+        eta = require_positive("NetworkOSAMD", "eta", given["eta"])
         settings = Settings(
             eta=eta,
             sigma=given["sigma"],
@@ -233,7 +235,8 @@ class OSAMD(AskTell):
             raise
         except Exception as error:  # whatever a user's module raises on the way back
             why = (str(error).splitlines() or [type(error).__name__])[0]
-            raise InputError(f"`OSAMD(module=...)`: no gradient comes back through the module ({why}).") from error
+            rule = f"no gradient comes back through the module ({why})."
+            raise InputError(f"`NetworkOSAMD(module=...)`: {rule}") from error
         self._check_outputs(scores[0])
         if isinstance(net, ModuleNet) and isinstance(fleet, PresetFleet) and not _takes_batches(net, start, row):
             net.one_by_one = True
@@ -241,7 +244,8 @@ class OSAMD(AskTell):
             self._name_classes(list(range(fleet.classes)))
         if len(self._classes) != fleet.classes:
             raise InputError(
-                f"`OSAMD(classes=...)`: {len(self._classes)} are named, and the module tells {fleet.classes} apart."
+                f"`NetworkOSAMD(classes=...)`: {len(self._classes)} are named, and the module tells {fleet.classes}"
+                " apart."
             )
         if isinstance(fleet, PresetFleet):
             self._bind(PresetNetworkCore(fleet, self._meter), self._later)
@@ -258,8 +262,8 @@ class OSAMD(AskTell):
             known = ", ".join(repr(name) for name in self._classes[:20])
             named = "" if self._named else " If y holds names, name them by classes=[...], in the order of the outputs."
             raise InputError(
-                f"`OSAMD(source=(X, y))`: y holds {unknown[0]!r:.60}, no such class; the learner was made for {known}."
-                f"{named}"
+                f"`NetworkOSAMD(source=(X, y))`: y holds {unknown[0]!r:.60}, no such class; the learner was made for"
+                f" {known}.{named}"
             )
         rows = torch.cat([self._later(samples[i]) for i in drawn])
         indices = [self._index[labels[i]] for i in drawn]
@@ -341,13 +345,13 @@ class OSAMD(AskTell):
         last = list(self._module.modules())[-1]
         if self._probabilities and (bool((scores < 0).any()) or abs(float(scores.sum()) - 1.0) > 1e-2):
             raise InputError(
-                f"`OSAMD(outputs='probabilities')`: the module gave {[round(s, 3) for s in scores.tolist()]}, which are"
-                " none; use outputs='logits'."
+                f"`NetworkOSAMD(outputs='probabilities')`: the module gave {[round(s, 3) for s in scores.tolist()]},"
+                " which are none; use outputs='logits'."
             )
         if not self._probabilities and isinstance(last, nn.Softmax | nn.LogSoftmax | nn.Sigmoid):
             raise InputError(
-                f"`OSAMD(outputs='logits')`: the module ends in {type(last).__name__}; take that layer off, or use"
-                " outputs='probabilities' where it gives those."
+                f"`NetworkOSAMD(outputs='logits')`: the module ends in {type(last).__name__}; take that layer off, or"
+                " use outputs='probabilities' where it gives those."
             )
 
     def _row(self, x: Any) -> Tensor:
@@ -385,13 +389,13 @@ def _pairs(source: Any) -> tuple[list[Any], list[Any]]:
     """Samples and labels as lists of the same length."""
     rule = "give a pair (X, y): labelled samples, one after the other, and as many labels"
     if not isinstance(source, tuple | list) or len(source) != 2:
-        raise InputError(f"`OSAMD(source=...)`: it is a {type(source).__name__}; {rule}.")
+        raise InputError(f"`NetworkOSAMD(source=...)`: it is a {type(source).__name__}; {rule}.")
     samples, labels = (_listed(part) for part in source)
     if samples is None or labels is None:
-        raise InputError(f"`OSAMD(source=(X, y))`: {rule}, in arrays, tensors, lists or data frames.")
+        raise InputError(f"`NetworkOSAMD(source=(X, y))`: {rule}, in arrays, tensors, lists or data frames.")
     if len(samples) != len(labels) or not labels:
         raise InputError(
-            f"`OSAMD(source=(X, y))`: {len(samples)} samples and {len(labels)} labels; give a label for each."
+            f"`NetworkOSAMD(source=(X, y))`: {len(samples)} samples and {len(labels)} labels; give a label for each."
         )
     return samples, labels
 
@@ -414,8 +418,8 @@ def _kind_of(module: nn.Module) -> tuple[torch.dtype, torch.device]:
     learning = [p for p in module.parameters() if p.requires_grad]
     if uninitialised or not learning:
         what = "layers that have seen no sample yet" if uninitialised else "no parameters that require a gradient"
-        raise InputError(f"`OSAMD(module=...)`: the module has {what}, so there is nothing to adapt.")
+        raise InputError(f"`NetworkOSAMD(module=...)`: the module has {what}, so there is nothing to adapt.")
     if any(p.is_complex() for p in module.parameters()):
-        raise InputError("`OSAMD(module=...)`: the module has complex parameters; real ones are needed.")
+        raise InputError("`NetworkOSAMD(module=...)`: the module has complex parameters; real ones are needed.")
     wide = any(p.dtype == torch.float64 for p in learning)
     return torch.float64 if wide else torch.float32, learning[0].device

@@ -275,7 +275,7 @@ def _said(error: Exception) -> str:
 
 
 def networks() -> Any:
-    """The learner of networks, `osamd.learner.network.OSAMD`.
+    """The learner of networks, `osamd.NetworkOSAMD`.
 
     torch adds up in another order with another number of threads, so that a log could not be repeated on another number
     of cores: the service has one.
@@ -283,8 +283,8 @@ def networks() -> Any:
     try:
         import torch
 
-        from osamd.learner.network import OSAMD
+        from osamd.learner.network import NetworkOSAMD
     except ImportError as error:
         raise InputError(f"{error}.") from error
     torch.set_num_threads(1)
-    return OSAMD
+    return NetworkOSAMD

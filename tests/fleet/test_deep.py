@@ -9,7 +9,7 @@ from torch import nn
 from osamd.errors import InputError
 from osamd.fleet.engines import by_steps
 from osamd.fleet.fleet import Fleet, Member
-from osamd.learner.network import OSAMD
+from osamd.learner.network import NetworkOSAMD
 from osamd.paper.losses import loss
 from osamd.paper.methods import METHODS, InnerLoops, Settings, TeacherStep
 from osamd.streams.base import query_generator
@@ -26,7 +26,7 @@ def same(ours, theirs):
 def test_ask_and_tell_are_a_fleet_of_one(make, method):
     shape = (5,) if make is dense else (1, 9, 9)
     rounds, module = 30, make().double()
-    learner = OSAMD(module, method=method, label_rate=0.3, seed=7, **NUMBERS)
+    learner = NetworkOSAMD(module, method=method, label_rate=0.3, seed=7, **NUMBERS)
     seen = samples(shape, rounds)
     seen = seen._replace(u=torch.from_numpy(query_generator(7).random(rounds))[None])
     settings = Settings(loss=loss("softmax"), label_rate=0.3, **NUMBERS)
@@ -46,7 +46,7 @@ def test_ask_and_tell_are_a_fleet_of_one(make, method):
 def test_ask_changes_nothing_and_tell_changes_the_student():
     module = dense()
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    learner = OSAMD(module, **NUMBERS)
+    learner = NetworkOSAMD(module, **NUMBERS)
     decisions = [learner.ask(torch.ones(5)) for _ in range(3)]
     assert len({(d.label, d.margin, *d.probabilities.values()) for d in decisions}) == 1
     assert same(before, learner.state_dict())
@@ -57,16 +57,16 @@ def test_ask_changes_nothing_and_tell_changes_the_student():
 
 def test_state_dict_goes_back_into_the_module():
     module = convolutional()
-    learner = OSAMD(module, **NUMBERS)
+    learner = NetworkOSAMD(module, **NUMBERS)
     x = torch.randn(1, 9, 9)
     learner.tell(learner.ask(x), 1)
     module.load_state_dict(learner.state_dict())
-    again = OSAMD(module, **NUMBERS)
+    again = NetworkOSAMD(module, **NUMBERS)
     assert same(again.state_dict(), learner.state_dict())
 
 
 def test_labels_may_come_late_and_crossed():
-    learner = OSAMD(dense(), **NUMBERS)
+    learner = NetworkOSAMD(dense(), **NUMBERS)
     first, second = learner.ask(torch.ones(5)), learner.ask(-torch.ones(5))
     learner.tell(second, 0)
     learner.tell(first, None)
@@ -83,7 +83,7 @@ def test_two_classes_by_one_output_or_two_are_the_same_model(outputs, one):
     with torch.no_grad():
         linear.weight.copy_(gap[None] if one else torch.stack([-0.5 * gap, 0.5 * gap]))
     last = [] if outputs == "logits" else [nn.Sigmoid() if one else nn.Softmax(1)]
-    learner = OSAMD(nn.Sequential(linear, *last), outputs=outputs, **NUMBERS)
+    learner = NetworkOSAMD(nn.Sequential(linear, *last), outputs=outputs, **NUMBERS)
     decision = learner.ask(torch.ones(4))
     p = torch.sigmoid(gap.sum())
     margin = gap.sum().abs() if outputs == "logits" else (2 * p - 1).abs()
@@ -94,11 +94,11 @@ def test_two_classes_by_one_output_or_two_are_the_same_model(outputs, one):
 
 def test_dropout_and_batch_norm_while_online_are_options():
     x = torch.randn(1, 9, 9)
-    still = OSAMD(convolutional(), **NUMBERS)
+    still = NetworkOSAMD(convolutional(), **NUMBERS)
     assert still.ask(x).margin == still.ask(x).margin
-    dropping = OSAMD(convolutional(), dropout=True, **NUMBERS)
+    dropping = NetworkOSAMD(convolutional(), dropout=True, **NUMBERS)
     assert len({dropping.ask(x).margin for _ in range(4)}) > 1
-    own = OSAMD(convolutional(), batch_norm="sample", **NUMBERS)
+    own = NetworkOSAMD(convolutional(), batch_norm="sample", **NUMBERS)
     assert own.ask(x).margin == own.ask(x).margin != still.ask(x).margin
     own.tell(own.ask(x), 0)
 
@@ -117,7 +117,7 @@ def test_adapting_helps_where_the_world_has_turned():
         nn.functional.cross_entropy(module(x[:60]), y[:60]).backward()
         optimiser.step()
     still = (module(x).argmax(1) == y).float().mean()
-    learner = OSAMD(module, eta=0.03, sigma=1.0, teacher=TeacherStep(cap=0.3, scale=0.1))
+    learner = NetworkOSAMD(module, eta=0.03, sigma=1.0, teacher=TeacherStep(cap=0.3, scale=0.1))
     right, asked = 0, 0
     for row, label in zip(x, y.tolist(), strict=True):
         decision = learner.ask(row)
@@ -151,12 +151,12 @@ def test_adapting_helps_where_the_world_has_turned():
 def test_what_cannot_be_used_is_refused_in_a_sentence(change, words):
     given = {"module": dense(), **NUMBERS, **change}
     with pytest.raises(InputError, match=words):
-        OSAMD(given.pop("module"), **given).ask(torch.ones(5))
+        NetworkOSAMD(given.pop("module"), **given).ask(torch.ones(5))
 
 
 @pytest.mark.parametrize("x", [[1.0, 2.0], torch.ones(1, 5), "five", [float("nan")] * 5, None])
 def test_samples_that_do_not_fit_are_refused_and_change_nothing(x):
-    learner = OSAMD(dense(), **NUMBERS)
+    learner = NetworkOSAMD(dense(), **NUMBERS)
     before = learner.ask(torch.ones(5)).margin
     with pytest.raises(InputError, match="ask"):
         learner.ask(x)
@@ -164,7 +164,7 @@ def test_samples_that_do_not_fit_are_refused_and_change_nothing(x):
 
 
 def test_a_dictionary_and_many_samples_are_refused_with_what_to_give_instead():
-    learner = OSAMD(dense(), **NUMBERS)
+    learner = NetworkOSAMD(dense(), **NUMBERS)
     for _ in range(2):
         with pytest.raises(InputError, match="give its values as an array, in the module's order"):
             learner.ask({"a": 1.0, "b": 2.0})
@@ -172,12 +172,12 @@ def test_a_dictionary_and_many_samples_are_refused_with_what_to_give_instead():
     with pytest.raises(InputError, match=r"`predict\(x=.*Give one sample at a time"):
         learner.predict(torch.ones(3, 5))
     with pytest.raises(InputError, match=r"`OSAMD\(budget=5\)`.*5 % is budget=0.05"):
-        OSAMD(dense(), budget=5)
+        NetworkOSAMD(dense(), budget=5)
 
 
 @pytest.mark.parametrize("y", [3, -1, "dog", 1.5, torch.tensor(0.5)])
 def test_labels_that_are_no_class_are_refused_and_change_nothing(y):
-    learner = OSAMD(dense(), **NUMBERS)
+    learner = NetworkOSAMD(dense(), **NUMBERS)
     decision = learner.ask(torch.ones(5))
     before = learner.state_dict()
     with pytest.raises(InputError, match="tell"):
@@ -271,7 +271,7 @@ def test_modules_of_many_kinds_adapt_and_give_their_parameters_back(kind, method
     torch.manual_seed(0)
     make, x = MODULES[kind]
     module = make().eval()
-    learner = OSAMD(module, method=method, **NUMBERS)
+    learner = NetworkOSAMD(module, method=method, **NUMBERS)
     for _ in range(3):
         learner.tell(learner.ask(x), 1)
     after = learner.state_dict()
@@ -284,7 +284,7 @@ def test_modules_of_many_kinds_adapt_and_give_their_parameters_back(kind, method
     assert changed - unused <= learns | {"2.weight", "2.bias"}
     assert changed
     module.load_state_dict(after)
-    again = OSAMD(module, method=method, **NUMBERS).ask(x).probabilities
+    again = NetworkOSAMD(module, method=method, **NUMBERS).ask(x).probabilities
     if method == "omd-all" and kind != "bfloat16":
         assert again == pytest.approx(learner.ask(x).probabilities, abs=1e-5)
 
@@ -294,7 +294,7 @@ def test_one_labelled_step_of_omd_is_sgd_on_the_module():
         torch.manual_seed(0)
         make, x = MODULES[kind]
         module = make().eval()
-        learner = OSAMD(module, method="omd-all", **NUMBERS)
+        learner = NetworkOSAMD(module, method="omd-all", **NUMBERS)
         learner.tell(learner.ask(x), 1)
         optimiser = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], NUMBERS["eta"])
         nn.functional.cross_entropy(module(x[None]), torch.tensor([1])).backward()
@@ -304,7 +304,7 @@ def test_one_labelled_step_of_omd_is_sgd_on_the_module():
 
 
 def test_a_buffer_that_the_caller_uses_again_does_not_change_what_was_asked():
-    learners = [OSAMD(dense(), **NUMBERS) for _ in range(2)]
+    learners = [NetworkOSAMD(dense(), **NUMBERS) for _ in range(2)]
     buffer = np.ones(5, dtype=np.float32)
     first = [learner.ask(buffer) for learner in learners]
     learners[0].tell(first[0], 1)
@@ -314,7 +314,7 @@ def test_a_buffer_that_the_caller_uses_again_does_not_change_what_was_asked():
 
 
 def test_after_a_sample_that_was_refused_the_right_one_is_taken():
-    learner = OSAMD(dense(), **NUMBERS)
+    learner = NetworkOSAMD(dense(), **NUMBERS)
     for wrong in (torch.ones(1, 4), torch.ones(7)):
         with pytest.raises(InputError):
             learner.ask(wrong)
@@ -323,7 +323,7 @@ def test_after_a_sample_that_was_refused_the_right_one_is_taken():
 
 def test_batch_norm_by_the_sample_gives_a_state_dict_that_loads():
     module = convolutional()
-    learner = OSAMD(module, batch_norm="sample", **NUMBERS)
+    learner = NetworkOSAMD(module, batch_norm="sample", **NUMBERS)
     learner.tell(learner.ask(torch.randn(1, 9, 9)), 0)
     module.load_state_dict(learner.state_dict())
     assert same(learner.state_dict(), module.state_dict())
@@ -341,11 +341,11 @@ def test_what_a_module_cannot_be_asked_is_said_in_a_sentence():
     cases = ((lambda h: (h, h), "a tuple"), (lambda h: {"h": h}, "a dict"), (lambda h: h[0, 0], "shape"))
     for out, words in cases:
         with pytest.raises(InputError, match=words):
-            OSAMD(Odd(out), **NUMBERS).ask(ROW)
+            NetworkOSAMD(Odd(out), **NUMBERS).ask(ROW)
     with pytest.raises(InputError, match="another learner"):
-        OSAMD(dense(), **NUMBERS).tell(OSAMD(dense(), **NUMBERS).ask(torch.ones(5)), 1)
+        NetworkOSAMD(dense(), **NUMBERS).tell(NetworkOSAMD(dense(), **NUMBERS).ask(torch.ones(5)), 1)
     with torch.inference_mode():
-        learner = OSAMD(dense(), **NUMBERS)
+        learner = NetworkOSAMD(dense(), **NUMBERS)
         decision = learner.ask(torch.ones(5))
     learner.tell(decision, torch.tensor(1))
 
@@ -353,7 +353,7 @@ def test_what_a_module_cannot_be_asked_is_said_in_a_sentence():
 def test_late_labels_play_their_round_when_they_come():
     """Told at once or later, a label teaches the same where the model has not moved in between."""
     x = torch.randn(4, 5)
-    learners = [OSAMD(dense(), seed=1, **NUMBERS) for _ in range(2)]
+    learners = [NetworkOSAMD(dense(), seed=1, **NUMBERS) for _ in range(2)]
     at_once = learners[0].ask(x[0])
     learners[0].tell(at_once, 1)
     late = learners[1].ask(x[0])
@@ -365,7 +365,7 @@ def test_late_labels_play_their_round_when_they_come():
 
 def test_a_network_keeps_its_budget_and_names_its_classes():
     torch.manual_seed(0)
-    learner = OSAMD(dense(), classes=["a", "b", "c"], budget=0.2, **NUMBERS)
+    learner = NetworkOSAMD(dense(), classes=["a", "b", "c"], budget=0.2, **NUMBERS)
     for row in torch.randn(100, 5):
         decision = learner.ask(row)
         assert decision.label in ("a", "b", "c")
@@ -374,7 +374,7 @@ def test_a_network_keeps_its_budget_and_names_its_classes():
     assert learner.asked >= 15
     assert learner.accuracy().labels == learner.asked
     with pytest.raises(InputError, match="2 are named"):
-        OSAMD(dense(), classes=["a", "b"], **NUMBERS).ask(torch.ones(5))
+        NetworkOSAMD(dense(), classes=["a", "b"], **NUMBERS).ask(torch.ones(5))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -382,14 +382,14 @@ def test_a_network_keeps_its_budget_and_names_its_classes():
 def test_a_saved_network_goes_on_bit_for_bit(make, method, tmp_path):
     shape = (5,) if make is dense else (1, 9, 9)
     x = torch.randn(40, *shape, generator=torch.Generator().manual_seed(2))
-    learner = OSAMD(make(), method=method, budget=0.3, seed=3, **NUMBERS)
+    learner = NetworkOSAMD(make(), method=method, budget=0.3, seed=3, **NUMBERS)
     for row in x[:20]:
         decision = learner.ask(row)
         if not decision.query:
             learner.tell(decision, None)
     learner.save(tmp_path / "learner")
     torch.manual_seed(99)
-    again = OSAMD.load(tmp_path / "learner", make())
+    again = NetworkOSAMD.load(tmp_path / "learner", make())
     assert [d.id for d in again.pending] == [d.id for d in learner.pending]
     for one in (learner, again):
         for row in x[20:]:
@@ -408,21 +408,21 @@ def test_files_of_the_other_kind_and_other_modules_are_refused(tmp_path):
     import osamd
 
     osamd.OSAMD(features=2).save(tmp_path / "linear")
-    learner = OSAMD(dense(), **NUMBERS)
+    learner = NetworkOSAMD(dense(), **NUMBERS)
     learner.ask(torch.ones(5))
     learner.save(tmp_path / "network")
     with pytest.raises(InputError, match=r"osamd\.OSAMD\.load"):
-        OSAMD.load(tmp_path / "linear", dense())
-    with pytest.raises(InputError, match=r"osamd\.deep\.OSAMD\.load"):
+        NetworkOSAMD.load(tmp_path / "linear", dense())
+    with pytest.raises(InputError, match=r"osamd\.NetworkOSAMD\.load"):
         osamd.OSAMD.load(tmp_path / "network")
     with pytest.raises(InputError, match="not like the one that was saved"):
-        OSAMD.load(tmp_path / "network", convolutional())
+        NetworkOSAMD.load(tmp_path / "network", convolutional())
 
 
 def test_a_network_can_be_copied_and_pickled():
     import pickle
 
-    learner = OSAMD(dense(), **NUMBERS)
+    learner = NetworkOSAMD(dense(), **NUMBERS)
     learner.tell(learner.ask(torch.ones(5)), 1)
     for other in (learner.copy(), pickle.loads(pickle.dumps(learner))):
         assert same(other.state_dict(), learner.state_dict())
@@ -432,25 +432,25 @@ def test_a_network_can_be_copied_and_pickled():
 
 def test_tensors_of_any_order_in_memory_are_saved(tmp_path):
     module = convolutional().to(memory_format=torch.channels_last)
-    learner = OSAMD(module, **NUMBERS)
+    learner = NetworkOSAMD(module, **NUMBERS)
     learner.tell(learner.ask(torch.randn(1, 9, 9)), 1)
     learner.save(tmp_path / "learner")
-    assert same(OSAMD.load(tmp_path / "learner", convolutional()).state_dict(), learner.state_dict())
+    assert same(NetworkOSAMD.load(tmp_path / "learner", convolutional()).state_dict(), learner.state_dict())
     with pytest.raises(InputError, match="of another type"):
-        OSAMD.load(tmp_path / "learner", convolutional().double())
+        NetworkOSAMD.load(tmp_path / "learner", convolutional().double())
     with pytest.raises(InputError, match="Module"):
-        OSAMD.load(tmp_path / "learner", "net")
+        NetworkOSAMD.load(tmp_path / "learner", "net")
 
 
 def test_a_learner_with_statistics_of_the_sample_can_be_copied():
-    learner = OSAMD(convolutional(), batch_norm="sample", **NUMBERS)
+    learner = NetworkOSAMD(convolutional(), batch_norm="sample", **NUMBERS)
     x = torch.randn(1, 9, 9)
     learner.ask(x)
     assert learner.copy().peek(x).margin == learner.peek(x).margin
 
 
 def test_samples_do_not_keep_the_graph_that_made_them():
-    learner = OSAMD(dense(), **NUMBERS)
+    learner = NetworkOSAMD(dense(), **NUMBERS)
     decision = learner.ask(torch.ones(5, requires_grad=True) * 2.0)
     assert not decision._learner._core.last().requires_grad
     learner.copy()
@@ -468,7 +468,7 @@ def test_a_module_that_raises_costs_no_draw():
             return self.last(x)
 
     torch.manual_seed(0)
-    learner = OSAMD(Fussy(), **NUMBERS)
+    learner = NetworkOSAMD(Fussy(), **NUMBERS)
     twin = learner.copy()
     for row in torch.randn(20, 4):
         with pytest.raises(InputError, match="too large"):

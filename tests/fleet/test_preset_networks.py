@@ -17,7 +17,7 @@ from osamd.fleet.fleet import net_of
 from osamd.fleet.net import ModuleNet
 from osamd.fleet.play import play
 from osamd.fleet.preset_fleet import PresetFleet, PresetMember
-from osamd.learner.network import OSAMD
+from osamd.learner.network import NetworkOSAMD
 from osamd.preset import arbiter
 from osamd.streams.base import query_generator
 
@@ -184,7 +184,7 @@ def test_ask_and_tell_are_a_fleet_of_one(make):
     seen = seen._replace(u=torch.from_numpy(query_generator(7).random(rounds))[None])
     fleet = fleet_of(make, [0])
     ledger = fleet.ledger(0, play(fleet, seen).record, seen.y)
-    learner = OSAMD(make(0).double(), budget=RATE, seed=7)
+    learner = NetworkOSAMD(make(0).double(), budget=RATE, seed=7)
     for t in range(rounds):
         decision = learner.ask(seen.x[0, t])
         assert (decision.label, decision.query) == (ledger.decision[t], ledger.asked[t])
@@ -202,7 +202,7 @@ def test_modules_of_many_kinds_adapt_and_give_their_parameters_back(kind):
     torch.manual_seed(0)
     make, x = MODULES[kind]
     module = make().eval()
-    learner = OSAMD(module, budget=0.5)
+    learner = NetworkOSAMD(module, budget=0.5)
     for _ in range(4):
         learner.tell(learner.ask(x), 1)
     after = learner.state_dict()
@@ -219,15 +219,15 @@ def test_modules_of_many_kinds_adapt_and_give_their_parameters_back(kind):
 def test_a_saved_learner_goes_on_bit_for_bit(make, tmp_path):
     shape = SHAPES[make]
     x = torch.randn(60, *shape, generator=torch.Generator().manual_seed(2))
-    learner = OSAMD(make(), budget=0.3, seed=3, source=(x[:9], [0, 1, 2] * 3))
+    learner = NetworkOSAMD(make(), budget=0.3, seed=3, source=(x[:9], [0, 1, 2] * 3))
     learner.copy().save(tmp_path / "before a round")
-    learner = OSAMD.load(tmp_path / "before a round", make())
+    learner = NetworkOSAMD.load(tmp_path / "before a round", make())
     for row in x[:30]:
         decision = learner.ask(row)
         if not decision.query:
             learner.tell(decision, None)
     learner.save(tmp_path / "learner")
-    again = OSAMD.load(tmp_path / "learner", make())
+    again = NetworkOSAMD.load(tmp_path / "learner", make())
     for one in (learner, again):
         for row in x[30:]:
             decision = one.ask(row)
@@ -262,7 +262,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
 
 def test_the_memory_begins_with_the_source_and_gives_it_up_oldest_first():
     x, y = torch.randn(preset.MEMORY + 50, 5), torch.arange(preset.MEMORY + 50) % 3
-    learner = OSAMD(dense(), budget=1.0, classes=["a", "b", "c"], source=(x, ["abc"[i] for i in y]))
+    learner = NetworkOSAMD(dense(), budget=1.0, classes=["a", "b", "c"], source=(x, ["abc"[i] for i in y]))
     fleet = learner._core.fleet
     first = fleet.state.samples[0, :4].clone()
     assert fleet.counts[0, 0] == preset.MEMORY
@@ -278,7 +278,7 @@ def test_the_memory_begins_with_the_source_and_gives_it_up_oldest_first():
 
 
 def test_it_keeps_its_budget_and_spends_it():
-    learner = OSAMD(dense(), budget=0.1)
+    learner = NetworkOSAMD(dense(), budget=0.1)
     generator = torch.Generator().manual_seed(0)
     for row in torch.randn(600, 5, generator=generator):
         decision = learner.ask(row)
@@ -286,7 +286,7 @@ def test_it_keeps_its_budget_and_spends_it():
         assert learner.asked <= 0.1 * learner.rounds
     assert learner.asked >= 50
     assert learner.accuracy().labels == learner.asked
-    assert OSAMD(dense()).limits.rate == arbiter.RATE
+    assert NetworkOSAMD(dense()).limits.rate == arbiter.RATE
 
 
 def test_it_follows_a_world_that_turns():
@@ -304,7 +304,7 @@ def test_it_follows_a_world_that_turns():
         nn.functional.cross_entropy(module(x[:60]), y[:60]).backward()
         optimiser.step()
     still = float((module(x).argmax(1) == y).float().mean())
-    learner = OSAMD(module, budget=0.05, source=(x[:60], y[:60]))
+    learner = NetworkOSAMD(module, budget=0.05, source=(x[:60], y[:60]))
     right = 0
     for row, label in zip(x, y.tolist(), strict=True):
         decision = learner.ask(row)
@@ -338,7 +338,7 @@ def test_it_follows_a_world_that_turns():
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(change, words):
     with pytest.raises(InputError, match=words):
-        OSAMD(dense(), **change)
+        NetworkOSAMD(dense(), **change)
 
 
 def test_scores_that_are_not_finite_stop_a_member_and_are_refused_by_ask():
@@ -350,7 +350,7 @@ def test_scores_that_are_not_finite_stop_a_member_and_are_refused_by_ask():
     assert [stop.member for stop in play(fleet, samples((5,), 10)).stopped] == [1]
     with torch.no_grad():
         modules[0][0].weight.mul_(1e4)
-    learner = OSAMD(modules[0], budget=0.5)
+    learner = NetworkOSAMD(modules[0], budget=0.5)
     learner.ask(torch.ones(5))
     with pytest.raises(InputError, match="not finite"):
         learner.ask(np.full(5, 1e308))
@@ -364,16 +364,18 @@ def test_a_source_is_read_by_places_whatever_holds_it():
     shuffled = np.random.default_rng(1).permutation(9)
     frame, column = pandas.DataFrame(x, columns=list("vwxyz"), index=shuffled), pandas.Series(names, index=shuffled)
     for source in ((x, names), (torch.from_numpy(x), list(names)), (x.tolist(), column), (frame, column)):
-        fleet = OSAMD(dense(), classes=["a", "b", "c"], source=source)._core.fleet
+        fleet = NetworkOSAMD(dense(), classes=["a", "b", "c"], source=source)._core.fleet
         assert torch.equal(fleet.state.samples[0, :9], torch.from_numpy(x))
         assert fleet.state.labels[0, :9].tolist() == [0, 1, 2] * 3
-    drawn = [OSAMD(dense(), source=(np.tile(x, (99, 1)), [0] * 891), seed=seed)._core.fleet for seed in (0, 0, 1)]
+    drawn = [
+        NetworkOSAMD(dense(), source=(np.tile(x, (99, 1)), [0] * 891), seed=seed)._core.fleet for seed in (0, 0, 1)
+    ]
     assert torch.equal(drawn[0].state.samples, drawn[1].state.samples)
     assert not torch.equal(drawn[0].state.samples, drawn[2].state.samples)
 
 
 def test_what_state_dict_gives_is_a_copy_of_whom_the_arbiter_believes():
-    learner = OSAMD(dense(), budget=1.0)
+    learner = NetworkOSAMD(dense(), budget=1.0)
     learner.tell(learner.ask(torch.ones(5)), 1)
     given = learner.state_dict()
     kept = {name: tensor.clone() for name, tensor in given.items()}
@@ -391,7 +393,7 @@ def test_a_network_that_is_sure_and_wrong_learns_through_its_last_layer(last):
     linear = nn.Linear(2, 2 if isinstance(last, nn.Softmax) else 1, bias=False)
     with torch.no_grad():
         linear.weight.copy_(torch.tensor([[-60.0, 0.0], [60.0, 0.0]])[-len(linear.weight) :])
-    learner = OSAMD(nn.Sequential(linear, last), outputs="probabilities", budget=1.0)
+    learner = NetworkOSAMD(nn.Sequential(linear, last), outputs="probabilities", budget=1.0)
     x = torch.tensor([1.0, 0.0])
     assert learner.predict(x) == 1
     for _ in range(200):
@@ -402,7 +404,7 @@ def test_a_network_that_is_sure_and_wrong_learns_through_its_last_layer(last):
 def test_whole_numbers_of_any_type_are_one_kind_and_fractions_another():
     make, _ = MODULES["embedding"]
     torch.manual_seed(0)
-    learner = OSAMD(make(), budget=1.0)
+    learner = NetworkOSAMD(make(), budget=1.0)
     for kind in (np.int32, np.int64, np.uint8):
         learner.tell(learner.ask(np.array([1, 5, 0], kind)), 1)
     with pytest.raises(InputError, match="whole numbers"):
@@ -416,10 +418,10 @@ def test_what_was_frozen_stays_so_in_a_module_that_is_not(method, tmp_path):
     module = dense()
     module[0].requires_grad_(False)
     given = {} if method == "osamd-preset" else {"eta": 0.1, "sigma": 0.1}
-    learner = OSAMD(module, method=method, **given)
+    learner = NetworkOSAMD(module, method=method, **given)
     learner.tell(learner.ask(torch.ones(5)), 1)
     learner.save(tmp_path / "learner")
-    again = OSAMD.load(tmp_path / "learner", dense(3))
+    again = NetworkOSAMD.load(tmp_path / "learner", dense(3))
     assert same(learner.state_dict(), again.state_dict())
     for one in (learner, again):
         one.tell(one.ask(-torch.ones(5)), 2)
@@ -439,7 +441,7 @@ class OneAtATime(nn.Module):
 def test_a_module_that_takes_one_sample_alone_is_given_one_at_a_time():
     torch.manual_seed(0)
     module = OneAtATime()
-    learner, like = OSAMD(module, budget=1.0), OSAMD(nn.Sequential(module.last), budget=1.0)
+    learner, like = NetworkOSAMD(module, budget=1.0), NetworkOSAMD(nn.Sequential(module.last), budget=1.0)
     for row in torch.randn(12, 5):
         for one in (learner, like):
             one.tell(one.ask(row), 1)
@@ -448,7 +450,7 @@ def test_a_module_that_takes_one_sample_alone_is_given_one_at_a_time():
 
 
 def test_statistics_of_the_sample_are_not_those_of_the_batch():
-    learner = OSAMD(convolutional(), batch_norm="sample", budget=1.0)
+    learner = NetworkOSAMD(convolutional(), batch_norm="sample", budget=1.0)
     x = torch.randn(3, 1, 9, 9, generator=torch.Generator().manual_seed(0))
     alone = [learner.peek(row).margin for row in x]
     fleet = learner._core.fleet
@@ -461,14 +463,14 @@ def test_a_network_of_zeros_learns():
     module = nn.Linear(5, 3)
     nn.init.zeros_(module.weight)
     nn.init.zeros_(module.bias)
-    learner = OSAMD(module, budget=1.0)
+    learner = NetworkOSAMD(module, budget=1.0)
     for _ in range(50):
         learner.tell(learner.ask(torch.ones(5)), 2)
     assert learner.predict(torch.ones(5)) == 2
 
 
 def test_a_late_label_is_weighed_by_what_the_networks_hold_then():
-    late, simple = (OSAMD(dense(), budget=1.0, seed=1) for _ in range(2))
+    late, simple = (NetworkOSAMD(dense(), budget=1.0, seed=1) for _ in range(2))
     x = torch.randn(2, 5, generator=torch.Generator().manual_seed(0))
     first = late.ask(x[0])
     late.tell(late.ask(x[1]), 1)
@@ -490,7 +492,7 @@ def test_a_label_that_a_module_chokes_on_changes_nothing():
                 raise RuntimeError("no more")
             return self.last(x)
 
-    learner = OSAMD(Fussy(), budget=1.0)
+    learner = NetworkOSAMD(Fussy(), budget=1.0)
     decision = learner.ask(torch.ones(5))
     fleet = learner._core.fleet
     fleet.net.module.chokes = True
@@ -506,8 +508,8 @@ def test_a_label_that_a_module_chokes_on_changes_nothing():
 @pytest.mark.parametrize("change", [{"eta": 0.1}, {"sigma": 0.1}, {"label_rate": 0.1}, {"method": "osamd"}])
 def test_a_made_preset_takes_no_setting_of_the_paper(change):
     with pytest.raises(InputError, match="osamd-preset"):
-        OSAMD(dense(), budget=0.1).remade(**change)
-    assert OSAMD(dense(), budget=0.1).remade(budget=0.2).limits.rate == 0.2
+        NetworkOSAMD(dense(), budget=0.1).remade(**change)
+    assert NetworkOSAMD(dense(), budget=0.1).remade(budget=0.2).limits.rate == 0.2
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")

@@ -57,10 +57,10 @@ def small_module() -> Any:
 def module_state(folder: Path, **settings: Any) -> State:
     torch = pytest.importorskip("torch", reason="networks need PyTorch: pip install 'osamd[deep]'")
     torch.set_num_threads(1)  # small tensors gain nothing from more, and a busy machine loses much
-    from osamd.learner.network import OSAMD
+    from osamd.learner.network import NetworkOSAMD
 
     names = ["cat", "dog", "owl"]
-    learner = OSAMD(small_module(), classes=names, seed=5, **(settings or {"eta": 0.02, "sigma": 0.5}))
+    learner = NetworkOSAMD(small_module(), classes=names, seed=5, **(settings or {"eta": 0.02, "sigma": 0.5}))
     schema: Schema = of_learner(names, WIDTH, "networks")
     return create(folder, learner, schema=schema, module="engine_cases:small_module")
 

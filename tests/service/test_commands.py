@@ -235,9 +235,9 @@ def test_a_torch_module_and_a_schema_make_a_service(steps, method, network, tmp_
 def test_a_saved_network_goes_on_in_a_service(network, tmp_path):
     from importlib import import_module
 
-    from osamd.learner.network import OSAMD
+    from osamd.learner.network import NetworkOSAMD
 
-    learner = OSAMD(import_module(network).network(), classes=[0, 1, 2], eta=0.05, sigma=5.0)
+    learner = NetworkOSAMD(import_module(network).network(), classes=[0, 1, 2], eta=0.05, sigma=5.0)
     x = np.linspace(0, 1, 16)
     before = learner.ask(x)
     learner.tell(before, 2)
@@ -279,7 +279,7 @@ def test_init_refuses_with_one_sentence_that_names_the_remedy(table, tmp_path, c
 
 
 def test_init_refuses_a_saved_learner_that_does_not_fit(table, capsys, network):
-    from osamd.learner.network import OSAMD
+    from osamd.learner.network import NetworkOSAMD
 
     file = saved(linear())
     assert "no such file" in refused(capsys, "init", "shop", "--model", "none.osamd")
@@ -291,7 +291,7 @@ def test_init_refuses_a_saved_learner_that_does_not_fit(table, capsys, network):
     assert "leave out --module" in refused(capsys, "init", "shop", "--model", file, *module)
     from importlib import import_module
 
-    deep = saved(OSAMD(import_module(network).network(), eta=0.1, sigma=0.1), "deep.osamd")
+    deep = saved(NetworkOSAMD(import_module(network).network(), eta=0.1, sigma=0.1), "deep.osamd")
     assert "--module PACKAGE:FUNCTION" in refused(capsys, "init", "shop", "--model", deep)
     waiting = linear(sigma=1e9)
     assert waiting.ask([0.0, 0.0]).query

@@ -48,10 +48,10 @@ def threads():
 
 
 def test_a_network_that_was_killed_starts_on_another_number_of_cores(tmp_path, threads):
-    from osamd.learner.network import OSAMD
+    from osamd.learner.network import NetworkOSAMD
 
     names = ["cat", "dog", "owl"]
-    learner = OSAMD(wide_module(), classes=names, budget=0.3, seed=5)
+    learner = NetworkOSAMD(wide_module(), classes=names, budget=0.3, seed=5)
     create(tmp_path / "state", learner, schema=of_learner(names, 300, "wide"), module="test_operators:wide_module")
     generator = np.random.default_rng(0)
     threads(2)

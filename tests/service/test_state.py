@@ -100,9 +100,9 @@ def test_limits_that_make_no_sense_are_one_sentence(tmp_path):
 def test_a_network_that_draws_dropout_is_refused(tmp_path):
     """Its draws are in no log, so it could not be folded again."""
     pytest.importorskip("torch", reason="networks need PyTorch: pip install 'osamd[deep]'")
-    from osamd.learner.network import OSAMD
+    from osamd.learner.network import NetworkOSAMD
 
-    learner = OSAMD(small_module(), classes=["a", "b", "c"], eta=0.1, sigma=1.0, dropout=True)
+    learner = NetworkOSAMD(small_module(), classes=["a", "b", "c"], eta=0.1, sigma=1.0, dropout=True)
     with pytest.raises(InputError, match="dropout"):
         create(tmp_path / "s", learner, schema=of_learner(["a", "b", "c"], 3, ""), module="engine_cases:small_module")
 
