@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 APT := test "$$(id -u)" = 0 && apt-get install -y -qq --no-install-recommends
 
-.PHONY: run test peers figure3 theory bench docs clean
+.PHONY: run test kills peers figure3 theory bench docs clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/osamd reproduce rotating-gaussian --out results/rotating-gaussian
@@ -30,6 +30,10 @@ test: $(VENV)/.installed-test peers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# Three streams, two of them networks, killed sixty times on each database, on one core and on all of them.
+kills: $(VENV)/.installed-test peers
+	OSAMD_KILLS=60 $(BIN)/pytest tests/service/test_stream_kills.py -q -s
 
 # What tests of the service use where it can be had: a browser and a database. Without them those tests are skipped.
 peers:

@@ -153,8 +153,12 @@ class Server:
     """A service in a process of its own."""
 
     def __init__(self, folder: Path, database: str | None) -> None:
-        command = [sys.executable, "-m", __spec__.name, str(folder), *([] if database is None else [database])]
+        command = self.command(folder, database)
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+
+    def command(self, folder: Path, database: str | None) -> list[str]:
+        """What starts it."""
+        return [sys.executable, "-m", __spec__.name, str(folder), *([] if database is None else [database])]
 
     def address(self) -> str:
         """Once it takes requests."""

@@ -134,6 +134,29 @@ class Client:
         """Give up waiting for labels that were asked for more than so many rounds ago; how many."""
         return int(self._call("POST", "/v1/queries/expire", {"older_than": rounds})["expired"])
 
+    def change_budget(self, **limits: Any) -> dict[str, Any]:
+        """Keep another budget from the next round on: any of budget, budget_window, max_labels and target_accuracy,
+        None to take one away. It takes a token with the role admin."""
+        return self._call("POST", "/v1/budget", {name: _number(value) for name, value in limits.items()})
+
+    def add_class(self, name: Any, *, title: str = "", about: str = "") -> list[Any]:
+        """Take in a class that was not there before; all classes. It takes a token with the role admin."""
+        body = {"name": _number(name), "title": title, "about": about}
+        classes: list[Any] = self._call("POST", "/v1/classes", body)["classes"]
+        return classes
+
+    def archive(self, older_than_days: float) -> dict[str, Any]:
+        """Move older events into a Parquet file beside the log: {"events", "file"}. It takes the role admin."""
+        return self._call("POST", "/v1/archive", {"older_than_days": older_than_days})
+
+    def erase(
+        self, *, ids: Sequence[str] = (), rounds: Sequence[int] = (), labeller: str | None = None
+    ) -> dict[str, Any]:
+        """Erase samples by their ids or rounds, and all answers of a labeller: {"samples", "answers"}. It takes the
+        role admin."""
+        body = {"ids": list(ids), "rounds": [_number(one) for one in rounds], "labeller": labeller}
+        return self._call("POST", "/v1/erase", body)
+
     def status(self) -> dict[str, Any]:
         """How it stands."""
         return self._call("GET", "/v1/status")

@@ -89,8 +89,8 @@ def require_kind(call: str, argument: str, value: object, kind: type, remedy: st
 
 
 def require_place(arrays: Mapping[str, NDArray[Any]], name: str, shape: Sequence[int]) -> NDArray[Any]:
-    """An array of a saved learner, if it has the shape that this osamd gives it."""
-    if name not in arrays or arrays[name].shape != tuple(shape):
+    """An array of float64 numbers of a saved learner, if it has the shape that this osamd gives it."""
+    if name not in arrays or arrays[name].shape != tuple(shape) or arrays[name].dtype != "float64":
         raise InputError(
             "`load`: the file holds a learner of another make than this osamd's; load it with the one that wrote it."
         )

@@ -249,6 +249,25 @@ def open_book(budget: Budget, sigma: float, query: str, label_rate: float | None
     return book
 
 
+class Counted(NamedTuple):
+    """What a book counts."""
+
+    rounds: int
+    asked: int
+
+
+def allow(book: Array, labels: float) -> None:
+    """Let the book ask for at most so many labels, where some of a larger number were asked for before it was opened.
+
+    >>> book = open_book(budget(max_labels=9), sigma=1.0, query="margin")
+    >>> allow(book, 0)
+    >>> WITHHELD[terms(book)[2]]
+    'max_labels'
+    """
+    book[MAX_LABELS] = max(0.0, labels)
+    announce(book)
+
+
 def hasten(book: Array, *, on: bool) -> None:
     """Spend the first HASTY labels as they are earned, for a model that starts from nothing; `on` is false: save as
     usual. Over a whole stream alone. More of the first rounds are withheld for it.

@@ -1,12 +1,16 @@
-"""The commands of the service: init, serve, streams, token, replay, export, send, backup,
-restore, demo."""
+"""The commands of the service: init, serve, streams, token, replay, export, send, backup, restore, demo, and those of
+admins."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from osamd.service.admin_commands import archive, change, erase
+from osamd.service.admin_commands import require_service as _require_service
 
 Folder = Annotated[Path, typer.Argument(metavar="STATE", help="The folder of the service.")]
 Database = Annotated[
@@ -131,6 +135,12 @@ def serve(
         bool,
         typer.Option("--as-written", help="Where the log cannot be repeated here, take its decisions as they are."),
     ] = False,
+    trust_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-code", help="Run the code that STATE names for its network, though it was made elsewhere."
+        ),
+    ] = False,
 ) -> None:
     """Serve decisions, queries, and the pages for those who label, until Ctrl-C; all streams of a folder of folders.
 
@@ -139,9 +149,11 @@ def serve(
     Example: osamd serve --dir shop --port 8000
     """
     _require_service()
-    from osamd.service import server
+    from osamd.service import server, trust
     from osamd.service.state import CONFIG
 
+    if trust_code:
+        os.environ[trust.VARIABLE] = "1"
     if model is None and state.is_dir() and not (state / CONFIG).exists() and any(state.glob(f"*/{CONFIG}")):
         server.serve_streams(
             state,
@@ -192,7 +204,10 @@ def token(
     name: Annotated[str | None, typer.Option(help="Whose token it is; labels are signed by it.")] = None,
     role: Annotated[
         str,
-        typer.Option(metavar="client|annotator|reader", help="Sends samples, answers queries, or reads metrics."),
+        typer.Option(
+            metavar="client|annotator|reader|admin",
+            help="Sends samples, answers queries, reads metrics, or changes the stream.",
+        ),
     ] = "client",
     days: Annotated[float | None, typer.Option(min=0.0, help="Worthless after so many days; never by default.")] = None,
     revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Make this token worthless.")] = None,
@@ -370,17 +385,6 @@ def demo(
                 feeder.stop()
 
 
-def _require_service() -> None:
-    from importlib.util import find_spec
-
-    from osamd.errors import InputError
-
-    needed = ("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client", "httpx")
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise InputError(f"the service needs {missing[0]}: pip install 'osamd[service]'.")
-
-
 def _given(budget: str | None, budget_window: int | None, max_labels: int | None, **others: Any) -> dict[str, Any]:
     """The settings of a learner that were given."""
     from osamd.prequential.runs import share
@@ -406,4 +410,18 @@ def _listed(given: Listed) -> list[str] | None:
     return None if given is None else names(given)
 
 
-COMMANDS: tuple[Any, ...] = (init, serve, streams, token, replay, export, send, backup, restore, demo)
+COMMANDS: tuple[Any, ...] = (
+    init,
+    serve,
+    streams,
+    token,
+    replay,
+    export,
+    send,
+    change,
+    archive,
+    erase,
+    backup,
+    restore,
+    demo,
+)

@@ -27,10 +27,11 @@ import numpy as np
 from osamd.accounting import accuracy as honest
 from osamd.accounting import budget as budgets
 from osamd.accounting import gain
+from osamd.accounting import meter as meters
 from osamd.accounting.health import Health, health
 from osamd.accounting.target import CHECK_EVERY, steer_to_target
 from osamd.errors import InputError, nearest, reject, require_whole
-from osamd.learner import former, saving
+from osamd.learner import former, resuming, saving
 from osamd.learner.decision import PEEK, Core, Decision, Observation, new_class, plain
 from osamd.learner.recipes import Recipe
 from osamd.numerics import Array
@@ -157,6 +158,22 @@ class AskTell(ABC):
         if self._expire_after is not None and self._pending:
             self.expire(older_than=self._expire_after)
 
+    def add_class(self, name: Any) -> None:
+        """Take in a class that was not there before, ahead of its first label.
+
+        The default learner of linear models can; every other one has the classes that it was made for.
+        """
+        if not hasattr(self._core, "add_class"):
+            known = ", ".join(repr(one) for one in self._classes[:20])
+            rule = f"{self._method.title} with this model has the classes it was made for, {known}; the default"
+            raise reject("add_class", "name", name, f"{rule} learner of linear models takes in others: make one anew.")
+        given = new_class(name, self._classes)
+        if given in self._index:
+            raise reject("add_class", "name", name, "there is such a class already.")
+        if self._held is not None:
+            self._set_aside(self._held)
+        self._widen(given)
+
     def expire(self, decision: Decision | int | None = None, *, older_than: int | None = None) -> int:
         """Give up waiting for one query, or for all asked more than `older_than` rounds ago; returns how many.
 
@@ -246,8 +263,11 @@ class AskTell(ABC):
 
     def remade(self, **changes: Any) -> Self:
         """A learner that has learned what this one has, with other settings: any of eta, sigma, method, label_rate,
-        budget, budget_window, max_labels, floor, target_accuracy and expire_after. Where asking is changed, labels are
-        counted anew.
+        budget, budget_window, max_labels, floor, target_accuracy and expire_after.
+
+        Where asking is changed, the budget begins anew with the next round: a rate is that of the rounds to come, so
+        labels that were spent before are neither owed nor held against it, and none are saved up. `max_labels` is the
+        largest number in all, those of before among them, and `asked` goes on counting all.
 
         >>> from osamd import OSAMD
         >>> OSAMD(features=2, budget=0.1, method="osamd").remade(budget=0.5, method="omd-partial")
@@ -319,20 +339,30 @@ class AskTell(ABC):
     def _resume(self, saved: saving.Saved) -> None:
         """Take up rounds, generator and pending queries; the model has been made alike."""
         arrays, content = saved
+        former.take_up_meter(self._meter, arrays["meter"])
         if self._core is not None:
             self._core.restore(arrays)
-        former.take_up_book(self._book, arrays.get("book", self._book))
-        former.take_up_meter(self._meter, arrays["meter"])
-        self._rounds, self._told, self._expired = (int(content[name]) for name in ("rounds", "told", "expired"))
+        self._take_up_book(arrays.get("book"))
+        resuming.check_counts(content, self._book, self._meter)
+        resuming.check_generator(content["generator"])
+        self._rounds, self._told, self._expired = (content[name] for name in ("rounds", "told", "expired"))
         self._generator.bit_generator.state = content["generator"]
-        self._uniforms = arrays["uniforms"].tolist()
-        self._source_rows = list(content.get("source_rows") or []) or None  # older files do not say it
-        for i, (number, *seen) in enumerate(content["pending"]):
-            score = _unstacked(arrays["pending.scores"][i])
-            sample = self._core.unstacked(arrays["pending.samples"], i)
-            draw = float(arrays["pending.draws"][i]) if "pending.draws" in arrays else math.nan  # as in older files
-            self._pending[number] = Decision(number, Observation._make((*seen, score)), self, draw, sample)
+        self._uniforms = resuming.checked_uniforms(arrays["uniforms"], DRAWS)
+        self._source_rows = resuming.checked_source_rows(content, len(self._classes))
+        if content["pending"]:
+            awaited = resuming.Awaited(saved, self._core.no_samples(), len(self._classes))
+            for i in range(len(awaited)):
+                sample = self._core.unstacked(arrays["pending.samples"], i)
+                number = awaited.number(i)
+                self._pending[number] = Decision(number, awaited.seen(i), self, awaited.draw(i), sample)
         self._await_labels()
+
+    def _take_up_book(self, saved: Array | None) -> None:
+        """Go on with a saved book, or with one just opened; what was asked before it counts for `max_labels`."""
+        if self._limits.max_labels is not None:
+            before = self._meter[meters.ASKED] - (0.0 if saved is None else saved[budgets.ASKED])
+            budgets.allow(self._book, self._limits.max_labels - before)
+        former.take_up_book(self._book, self._book if saved is None else saved)
 
     @property
     def rounds(self) -> int:
@@ -342,7 +372,12 @@ class AskTell(ABC):
     @property
     def asked(self) -> int:
         """How many labels were asked for."""
-        return budgets.asked(self._book)
+        return int(self._meter[meters.ASKED])
+
+    @property
+    def counted(self) -> budgets.Counted:
+        """Rounds and labels that the budget counts: all of them, or those since it was changed."""
+        return budgets.Counted(int(self._book[budgets.ROUNDS]), budgets.asked(self._book))
 
     @property
     def told(self) -> int:
@@ -428,16 +463,20 @@ class AskTell(ABC):
         if decision is not self._held or decision is None:
             decision = self._recall(decision)
         self._set_aside(decision)
+        self._widen(name)
+        if not self._observed_again(decision):
+            raise self._core.refusal(decision._sample)
+        self._held = decision
+        return self._index[name]
+
+    def _widen(self, name: Any) -> None:
+        """Make room for a class, in the model and in the meter."""
         self._core.add_class()
         self._meter = self._core.meter
         self._index[name] = len(self._classes)
         self._classes.append(name)
         if self._source_rows is not None:
             self._source_rows.append(0)
-        if not self._observed_again(decision):
-            raise self._core.refusal(decision._sample)
-        self._held = decision
-        return self._index[name]
 
     def _finish(self, decision: Decision, label: int) -> None:
         """Play the second half of the round for the decision in hand."""
@@ -497,10 +536,3 @@ def _stacked(scores: list[Any]) -> Array:
     for place, row in zip(stack, rows, strict=True):
         place[: len(row)] = row
     return stack
-
-
-def _unstacked(row: Array) -> Any:
-    """One score again: a number where it is alone, as it is for two classes."""
-    known = np.atleast_1d(row)
-    known = known[: len(known) - int(np.isnan(known).sum())]
-    return float(known[0]) if len(known) == 1 else known.copy()

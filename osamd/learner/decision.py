@@ -134,6 +134,9 @@ class Core(Protocol):
     def unstacked(self, samples: Array, i: int) -> Any:
         """The i-th of them again."""
 
+    def no_samples(self) -> Array:
+        """A stack of no samples, of the shape and type that kept samples have."""
+
     def arrays(self) -> dict[str, Array]:
         """All that the model has learned, by name, to be saved."""
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from osamd.accounting import budget, meter
 from osamd.accounting.meter import BINS
+from osamd.accounting.sound import check_meter, settle_book
+from osamd.checks import require_finite_in, require_that, require_within
 from osamd.errors import reject
 from osamd.numerics import Array
 
@@ -27,8 +31,10 @@ def take_up_book(book: Array, saved: Array) -> None:
     former = len(saved) == BOOK_RING + int(book[budget.WINDOW])
     if (len(saved) != len(book) and not former) or saved[budget.WINDOW] != book[budget.WINDOW]:
         raise reject("load", "book", f"{len(saved)} numbers", "it is no book of this budget; the file is damaged.")
+    opened = book.copy()
     if not former:
         book[:] = saved
+        settle_book(book, opened)
         return
     book[:BOOK_RING], book[budget.RING :] = saved[:BOOK_RING], saved[BOOK_RING:]
     book[budget.FULL], book[budget.FULL_FLOOR] = book[budget.SHARE], book[budget.FLOOR]
@@ -36,6 +42,7 @@ def take_up_book(book: Array, saved: Array) -> None:
         hasty = book[budget.EARNED] == 0.0  # as it was written then
         book[budget.EARNED] = budget.settled(book[budget.RATE])
         budget.hasten(book, on=hasty)
+    settle_book(book, opened)
 
 
 def take_up_meter(fresh: Array, saved: Array) -> None:
@@ -51,8 +58,12 @@ def take_up_meter(fresh: Array, saved: Array) -> None:
         rule = f"it is no meter of {int(fresh[meter.CLASSES])} classes and {window} rounds; the file is damaged."
         raise reject("load", "meter", f"{len(saved)} numbers", rule)
     if not former:
+        check_meter(saved)
         fresh[:] = saved
         return
+    require_finite_in("meter", saved)
+    require_within("the sums of meter", saved[:METER_RINGS], 0.0, math.inf)
+    _check_former_rings(saved[METER_RINGS:].reshape(METER_RING_COUNT, window), int(fresh[meter.CLASSES]))
     for new, old in PLAIN.items():
         fresh[new] = saved[old]
     fresh[meter.SEEN : meter.LABELS] = saved[SEEN:LABELS]
@@ -65,6 +76,16 @@ def take_up_meter(fresh: Array, saved: Array) -> None:
         for block, share in ((meter.RIGHT_WEIGHTS, 1.0 - errors), (meter.WRONG_WEIGHTS, errors)):
             fresh[block + j * BINS : block + (j + 1) * BINS] = share * sums
     _take_up_rings(fresh, saved[METER_RINGS:].reshape(METER_RING_COUNT, window))
+    check_meter(fresh)
+
+
+def _check_former_rings(rings: Array, classes: int) -> None:
+    """What is used as an index or divisor while a former meter is translated."""
+    entered = rings[:, rings[RINGS[meter.ROUND]] >= 0.0]
+    labels = entered[RINGS[meter.LABEL]]
+    require_within("the labels of meter's rings", labels, meter.LOST, classes - 1, whole=True)
+    told = entered[RINGS[meter.PROBABILITY], labels >= 0.0]
+    require_that(told > 0.0, "meter's rings hold queries of probability 0")
 
 
 def _take_up_rings(fresh: Array, former: Array) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from osamd.accounting import budget as budgets
+from osamd.checks import one_sentence
 from osamd.errors import (
     ENCODE,
     InputError,
@@ -34,6 +35,7 @@ from osamd.learner.ask_tell import AskTell
 from osamd.learner.cores.preset import PresetCore
 from osamd.learner.decision import known_classes, plain, share_asked
 from osamd.learner.recipes import REACH, PaperRecipe, PresetRecipe, Recipe, settings_of
+from osamd.learner.resuming import require_fitting
 from osamd.numerics import Array
 from osamd.paper.geometry import Geometry, euclidean
 from osamd.paper.losses import Loss
@@ -232,7 +234,9 @@ class OSAMD(AskTell):
     def _linear_only(cls, saved: saving.Saved, name: str) -> Self:
         if saved.content.get("kind") != "linear":
             raise InputError(f"`OSAMD.load({name!r})`: it holds a network; use osamd.NetworkOSAMD.load(path, module).")
-        return cls._revive(saved)
+        with one_sentence():
+            require_fitting(saved)
+            return cls._revive(saved)
 
     def _described(self) -> dict[str, Any]:
         width = None if self._core is None else self._core.features

@@ -26,6 +26,7 @@ except ImportError as error:
     raise ImportError("networks need PyTorch: pip install 'osamd[deep]'") from error
 
 from osamd.accounting import budget as budgets
+from osamd.checks import one_sentence
 from osamd.errors import InputError, lookup, require_kind, require_positive
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
@@ -36,6 +37,7 @@ from osamd.learner.ask_tell import AskTell
 from osamd.learner.cores.network import NetworkCore, NetworkSamples, PresetNetworkCore, quietly
 from osamd.learner.decision import known_classes, share_asked
 from osamd.learner.recipes import PaperRecipe, PresetRecipe, Recipe, settings_of
+from osamd.learner.resuming import require_fitting
 from osamd.paper.losses import loss as named_loss
 from osamd.paper.methods import KNOWN, PRESET, InnerLoops, Method, Settings, TeacherStep, meant, refuse_of_the_paper
 from osamd.preset.arbiter import NETWORK_AUDIT
@@ -176,7 +178,9 @@ class NetworkOSAMD(AskTell):
     def _network_only(cls, saved: saving.Saved, name: str, module: nn.Module, device: Any) -> Self:
         if saved.content.get("kind") != "network":
             raise InputError(f"`load({name!r})`: it holds a linear learner; use osamd.OSAMD.load(path).")
-        return cls._revive(saved, module, device)
+        with one_sentence():
+            require_fitting(saved)
+            return cls._revive(saved, module, device)
 
     def tell(self, decision: Any, y: Any = None) -> None:
         """As in `osamd.learner.ask_tell`; a label may be a tensor of one whole number."""
@@ -250,7 +254,7 @@ class NetworkOSAMD(AskTell):
         if isinstance(fleet, PresetFleet):
             self._bind(PresetNetworkCore(fleet, self._meter), self._later)
         else:
-            self._bind(NetworkCore(fleet, self._book, self._meter, self._probabilities), self._later)
+            self._bind(NetworkCore(fleet, self._book, self._meter, self._probabilities, row.dtype), self._later)
 
     def _remember(self, source: Any, seed: int) -> None:
         """Let the preset remember some of the labelled samples it was trained on."""

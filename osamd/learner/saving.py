@@ -90,16 +90,16 @@ def unpacked(data: bytes, name: str) -> Saved:
         arrays = load(data)
         # The format: the length of a header in eight bytes, the header, the arrays.
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
-    except (SafetensorError, ValueError, TypeError, KeyError) as error:
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InputError(
             f"`load({name!r})`: the file is damaged or was not saved by osamd ({error}); use an earlier copy."
         ) from error
-    if "osamd" not in header:
+    if not isinstance(header, dict) or not isinstance(header.get("osamd"), str):
         raise InputError(f"`load({name!r})`: the file was not saved by osamd; give one that `save` wrote.")
     try:
         content = json.loads(header["osamd"])
         version = content["version"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         content, version = {}, VERSION
     if version != VERSION:
         raise InputError(
@@ -110,6 +110,8 @@ def unpacked(data: bytes, name: str) -> Saved:
         raise InputError(
             f"`load({name!r})`: the file is damaged: its digest is not that of its content; use an earlier copy."
         )
+    if content.get("kind") not in ("linear", "network"):
+        raise InputError(f"`load({name!r})`: the file does not say what kind of learner it holds; use an earlier copy.")
     return Saved(arrays, content)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
@@ -22,6 +22,14 @@ from osamd.service.metrics import Metrics
 from osamd.service.schema import Schema
 
 
+class Named(NamedTuple):
+    """The classes of a schema, and the place of each by its name."""
+
+    schema: Schema
+    classes: list[Any]
+    places: dict[Any, int]
+
+
 @dataclass
 class Parts:
     """What the routes use."""
@@ -34,19 +42,29 @@ class Parts:
     secure_cookie: bool
 
     def __post_init__(self) -> None:
-        classes = [one.name for one in self.engine.state.schema.classes]
-        self.classes = classes
-        # A class may be named as JSON has it, or by its text, as probabilities are.
-        self.index: dict[Any, int] = {str(name): i for i, name in enumerate(classes)}
-        self.index |= {name: i for i, name in enumerate(classes)}
+        self._named: Named | None = None
 
     @property
     def schema(self) -> Schema:
-        return self.engine.state.schema
+        return self.engine.schema
+
+    @property
+    def classes(self) -> list[Any]:
+        """The names of the classes by now."""
+        return self._names().classes
+
+    def _names(self) -> Named:
+        schema = self.engine.schema
+        if self._named is None or self._named.schema is not schema:  # one was added
+            classes = [one.name for one in schema.classes]
+            # A class may be named as JSON has it, or by its text, as probabilities are.
+            index: dict[Any, int] = {str(name): i for i, name in enumerate(classes)}
+            self._named = Named(schema, classes, index | {name: i for i, name in enumerate(classes)})
+        return self._named
 
     def class_of(self, label: Any) -> int:
         """The index of a class."""
-        found = self.index.get(label)
+        found = self._names().places.get(label)
         if found is None:
             known = ", ".join(repr(name) for name in self.classes[:10])
             raise Refusal("no-such-class", f"there is no class {label!r:.100}; give one of {known}.")
@@ -111,6 +129,14 @@ async def client(who: Anyone) -> auth.Person:
     return who
 
 
+async def admin(who: Anyone) -> auth.Person:
+    """Who may change a stream."""
+    if "admin" not in who.roles:
+        raise Refusal("forbidden", "this takes a token with the role admin.")
+    return who
+
+
+Admin = Annotated[auth.Person, Depends(admin)]
 Member = Annotated[auth.Person, Depends(member)]
 Annotator = Annotated[auth.Person, Depends(annotator)]
 Client = Annotated[auth.Person, Depends(client)]

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from osamd import __version__
-from osamd.service import auth, desk_routes, routes, sse, web, wire
+from osamd.service import admin_routes, auth, desk_routes, routes, sse, web, wire
 from osamd.service.access import Parts
 from osamd.service.engine import Engine
 from osamd.service.guard import Guard
@@ -60,6 +60,7 @@ def make_app(
     app.add_middleware(Guard, hosts=hosts)
     app.include_router(routes.router, prefix="/v1")
     app.include_router(desk_routes.router, prefix="/v1")
+    app.include_router(admin_routes.router, prefix="/v1")
     app.include_router(web.router)
     for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, handler)

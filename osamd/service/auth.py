@@ -22,8 +22,8 @@ from osamd.errors import InputError, nearest
 from osamd.service.log import Log
 from osamd.service.tables import sessions, tokens
 
-ROLES = ("client", "annotator", "reader")
-"""Sends samples; sees and answers queries; reads how it stands."""
+ROLES = ("client", "annotator", "reader", "admin")
+"""Sends samples; sees and answers queries; reads how it stands; changes the stream, and may do nothing else."""
 COOKIE = "osamd_session"
 SESSION_SECONDS = 12 * 3600.0
 WRITE_USE = 60.0

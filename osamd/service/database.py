@@ -99,6 +99,16 @@ class Database:
         except SQLAlchemyError as error:
             raise StorageError(brief(error)) from error
 
+    def scrub(self) -> None:
+        """Let what was erased leave the disk: SQLite's write-ahead log is emptied. PostgreSQL vacuums by itself."""
+        if not self._sqlite:
+            return
+        connection = self._engine.raw_connection()
+        try:
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            connection.close()
+
     def _hold_again(self) -> None:
         """The same after a connection was lost; another service may have come meanwhile."""
         try:
@@ -154,6 +164,7 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA busy_timeout=10000")
+    cursor.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten
     cursor.close()
 
 

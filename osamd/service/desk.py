@@ -98,7 +98,7 @@ class Desk:
     def _restore_checks(self, connection: sql.Connection) -> None:
         recent = logs.recent(connection, ("label", "second", "correct"), most=20 * MOST_CHECKS)
         done = {event.round for event in recent if event.kind != "label"}
-        first = {event.round: event for event in recent if event.kind == "label"}
+        first = {event.round: event for event in recent if event.kind == "label" and event.label is not None}
         for sample in logs.of_rounds(connection, [n for n in first if n not in done and self._chosen(n)], ("sample",)):
             self.check(sample, first[sample.round])
 
@@ -113,6 +113,14 @@ class Desk:
         one = self.waiting.pop(number)
         self._ids.pop(one.event.client_id or "", None)
         return one
+
+    def forget(self, name: str) -> None:
+        """Forget what this labeller holds and could not tell, and second opinions about their answers."""
+        for one in (*self.waiting.values(), *self.checks.values()):
+            one.unsure = {who for who in one.unsure if not _is(who, name)}
+            if _is(one.holder or "", name):
+                one.holder = None
+        self.checks = {k: v for k, v in self.checks.items() if not _is((v.first and v.first.who) or "", name)}
 
     def check(self, sample: Event, first: Event) -> None:
         """Ask somebody else, too, where the sample is one of those that are asked of two people."""
@@ -160,6 +168,10 @@ class Desk:
         return one.until - now if one.held(now) else None
 
 
+def _is(who: str, name: str) -> bool:
+    return who == name or who.startswith(f"{name}/")
+
+
 def _sorted(waiting: list[Waiting], order: str) -> list[Waiting]:
     if order == "valuable":
         return sorted(waiting, key=lambda one: (one.skips, one.event.margin))
@@ -188,6 +200,7 @@ def late(number: int, label: int, names: Sequence[Any], end: Event) -> Answer:
         raise too_late(number)
     if end.kind == "none" or end.label != label:
         given = "none of these" if end.kind == "none" else repr(names[end.label or 0])
+        given = "somebody whose answers were erased" if end.who == "(erased)" else given
         raise Refusal("answered", f"round {number} was answered already, by {given}; the first answer stands.")
     return Answer(number, names[label], "repeated")
 

@@ -1,8 +1,8 @@
 """The engine: plays rounds, takes what people say, and writes both as events; the answers go after the commit.
 
 The learner is a fold of the log: it is made from the last snapshot and the events after it, here as everywhere, by
-`Fold`. How requests wait and share a transaction is in `writer`, what people do in `people`, who looks at which query
-in `desk`.
+`Fold`. How requests wait and share a transaction is in `writer`, what people do in `people`, what admins change in
+`changes`, who looks at which query in `desk`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.service import log as logs
 from osamd.service import standing
+from osamd.service.changes import Changes
 from osamd.service.database import StorageError
 from osamd.service.desk import Desk, Refusal
 from osamd.service.display import Display, keep_displays
 from osamd.service.fold import folded
 from osamd.service.log import Event, Log
-from osamd.service.people import People
 from osamd.service.state import State, try_out
 from osamd.service.tables import points
 
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
     display: Display | None = None
 
 
-class Engine(People):
+class Engine(Changes):
     """See the module. `start` it, `do` things, `stop` it."""
 
     def __init__(
@@ -183,7 +183,8 @@ class Engine(People):
         return self._live.seq
 
     def _commit(self, connection: sql.Connection, stopping: bool) -> bool:
-        live, wrote = self._live, bool(self._rows)
+        live, wrote = self._live, bool(self._rows) or self._wrote_early
+        self._wrote_early = False
         logs.append(connection, self._rows)
         if self._points:
             connection.execute(sql.insert(points), self._points)

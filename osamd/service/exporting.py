@@ -11,9 +11,9 @@ from typing import Any
 import sqlalchemy as sql
 
 from osamd.errors import InputError
-from osamd.service import labels
+from osamd.service import labels, trust
 from osamd.service.fold import folded
-from osamd.service.log import Log
+from osamd.service.log import Log, schema_by
 from osamd.service.server import opened
 from osamd.service.state import CONFIG, LOG, START, open_state, save_config, try_out
 from osamd.service.tables import tables
@@ -26,6 +26,8 @@ def export_labels(folder: Path, database: str | None, file: Path) -> int:
     with opened(folder, database) as (state, log):
         learner = state.learner()
         try_out(learner, state.config)  # one that began from nothing knows what a score is after its first sample
+        for one in schema_by(log, state.schema).classes[len(state.schema.classes) :]:
+            learner.add_class(one.name)
 
         def counted() -> Iterator[dict[str, Any]]:
             nonlocal number
@@ -55,6 +57,8 @@ def back_up(folder: Path, database: str | None, place: Path) -> Any:
             partial.mkdir(parents=True, mode=0o700)
             shutil.copyfile(folder / START, partial / START)
             save_config(partial / CONFIG, state.config.model_copy(update={"database": None}))
+            if state.module() is not None:  # whose code was trusted here
+                trust.mark(partial, state.config.module or "", state.identity)
             if state.media_folder.is_dir() and not Path(state.config.media).is_absolute():
                 shutil.copytree(state.media_folder, partial / state.config.media)
             _copy_log(log, partial / LOG)

@@ -12,8 +12,11 @@ from osamd.errors import InputError
 from osamd.learner.decision import Decision
 from osamd.numerics import Array
 from osamd.service.log import Event, Log, Snapshot
+from osamd.service.schema import Named
 from osamd.service.state import State
 
+CHANGES = ("budget", "class")
+"""The events of what admins change."""
 MET = 100
 """Samples after which their sizes are known well enough to call another one wild."""
 
@@ -37,9 +40,13 @@ class Fold:
         classes = len(state.schema.classes)
         self.opinions: dict[str, Any] = {"agreed": 0, "first": [0] * classes, "second": [0] * classes}
         """Of samples that two people judged: how often they agreed, and which classes each of the two gave."""
+        self.schema = state.schema
+        """What samples and classes are by now."""
         self.sizes = state.schema.sizes
         if snapshot is not None:
             counts = json.loads(snapshot.counts)
+            for added in counts.pop("added", []):
+                self.schema = self.schema.with_class(Named.model_validate(added))
             self.opinions = counts.pop("opinions", self.opinions)
             self.sizes = np.array(counts.pop("sizes", self.sizes))
             self.today |= counts
@@ -96,7 +103,21 @@ class Fold:
             self.learner.tell(event.round, self.learner.classes[event.label])
         elif event.kind in ("expire", "none"):
             self.learner.expire(event.round)
+        elif event.kind in CHANGES:
+            self.change(event.kind, json.loads(event.body or ""))
         self.count(event)
+
+    def change(self, kind: str, body: dict[str, Any]) -> None:
+        """What an admin changes: the budget, from the next round on, or the classes; refused before anything is."""
+        if kind == "budget":
+            self.learner = self.learner.remade(**body)
+        else:
+            named = Named.model_validate(body)
+            wider = self.schema.with_class(named)
+            self.learner.add_class(named.name)
+            self.schema = wider
+            for side in ("first", "second"):
+                self.opinions[side].append(0)
 
     def _repeat_sample(self, event: Event) -> None:
         assert event.features is not None
@@ -118,6 +139,8 @@ class Fold:
 
     def snapshot(self) -> Snapshot:
         counts = self.today | {"opinions": self.opinions, "sizes": self.sizes.tolist()}
+        added = self.schema.classes[len(self.state.schema.classes) :]
+        counts |= {"added": [one.model_dump() for one in added]}
         return Snapshot(self.seq, json.dumps(counts), self.learner.to_bytes())
 
 
@@ -130,6 +153,7 @@ def folded(state: State, log: Log, as_written: bool = False) -> Fold:
 
 
 def _begun(state: State, log: Log, as_written: bool) -> Fold:
+    state.module()  # a refusal of its code is no fault of a snapshot
     damaged: list[int] = []
     for snapshot in log.snapshots():
         try:
@@ -142,6 +166,11 @@ def _begun(state: State, log: Log, as_written: bool) -> Fold:
         else:
             fold.damaged = damaged
             return fold
+    if (begins := log.begins()) > 0:
+        raise InputError(
+            f"the log {log.name} was archived or erased up to event {begins}, and no snapshot after it can be used;"
+            " restore a backup."
+        )
     fold = Fold(state, None, as_written)
     fold.damaged = damaged
     return fold

@@ -20,6 +20,7 @@ from osamd.errors import InputError
 from osamd.service import log as logs
 from osamd.service.display import displays_of
 from osamd.service.log import Event, Log
+from osamd.service.retention import ERASED
 from osamd.service.state import State
 from osamd.service.tables import events
 
@@ -47,6 +48,7 @@ COLUMNS = (
 
 def rows(state: State, log: Log, learner: Any, after: int = 0) -> Iterator[dict[str, Any]]:
     """The answered queries in the order of their answers, those whose answer is behind this event."""
+    names = [one.name for one in logs.schema_by(log, state.schema).classes]
     while True:
         ended = sql.select(events).where(events.c.kind.in_(("label", "none")), events.c.seq > after)
         with log.reading() as connection:
@@ -58,16 +60,22 @@ def rows(state: State, log: Log, learner: Any, after: int = 0) -> Iterator[dict[
             others = logs.of_rounds(connection, rounds, ("second", "correct"))
             kept = displays_of(connection, rounds)
         for end in ends:
-            later = [event for event in others if event.round == end.round]
-            yield _row(state, learner, samples[end.round], end, later, kept.get(end.round, {}))
+            if end.who == ERASED or samples.get(end.round, end).features is None:
+                continue  # of a person whose data was erased
+            later = [event for event in others if event.round == end.round and event.who != ERASED]
+            yield _row(state, names, learner, samples[end.round], end, later, kept.get(end.round, {}))
         after = ends[-1].seq
 
 
 def _row(
-    state: State, learner: Any, sample: Event, end: Event, later: list[Event], kept: dict[str, Any]
+    state: State,
+    names: list[Any],
+    learner: Any,
+    sample: Event,
+    end: Event,
+    later: list[Event],
+    kept: dict[str, Any],
 ) -> dict[str, Any]:
-    names = [one.name for one in state.schema.classes]
-
     def named(place: int | None) -> Any:
         return None if place is None else names[place]
 

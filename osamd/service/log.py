@@ -18,13 +18,19 @@ from sqlalchemy.exc import SQLAlchemyError
 from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.service.database import Database, brief
+from osamd.service.schema import Named, Schema
 from osamd.service.tables import FORMAT_2, about, events, points, snapshots, tables, tokens
 
-FORMAT = "2"
+FORMAT = "3"
 """Of the tables. A log of an older format is brought to it; one of a newer format is refused."""
+
+FORMER = ("1", "2")
+"""Formats that are brought to this one when the log is opened."""
 
 SNAPSHOTS_KEPT = 2
 
+BEGINS = "begins"
+"""The key in `about` of where a log begins whose older events are gone."""
 _CHUNK = 500
 """Values in one IN (...)."""
 
@@ -36,7 +42,8 @@ class Event(NamedTuple):
     at: float
     """Seconds since 1970."""
     kind: str
-    """sample; label, none, unsure, second, correct, skip, claim: what people did; expire; accept (see `engine`)."""
+    """sample; label, none, unsure, second, correct, skip, claim: what people did; expire; accept (see `engine`);
+    budget, class, erase, archive: what admins did."""
     round: int
     client_id: str | None = None
     features: bytes | None = None
@@ -53,6 +60,8 @@ class Event(NamedTuple):
     """Of a label, claim or skip: who did it."""
     until: float | None = None
     """Of a claim: when it lapses."""
+    body: str | None = None
+    """Of a change: what it is, in JSON."""
 
 
 class Snapshot(NamedTuple):
@@ -79,7 +88,7 @@ class Log(Database):
                 if not found:
                     told = {"format": FORMAT, "start": identity, "probe": "0"}
                     connection.execute(sql.insert(about), [{"key": key, "value": told[key]} for key in told])
-                elif found.get("format") == "1" and found.get("start") == identity:
+                elif found.get("format") in FORMER and found.get("start") == identity:
                     _migrate(connection)
                     found["format"] = FORMAT
             self._refuse_others(found, identity)
@@ -91,7 +100,7 @@ class Log(Database):
             raise InputError(f"the database {self.name} cannot be used ({brief(error)}); is it there?") from error
 
     def _refuse_others(self, found: dict[str, str], identity: str) -> None:
-        if found and found.get("format") not in ("1", FORMAT):
+        if found and found.get("format") not in (*FORMER, FORMAT):
             raise InputError(
                 f"the database {self.name} is of format {found.get('format')}, and this osamd writes format {FORMAT};"
                 " use the osamd that wrote it."
@@ -149,6 +158,12 @@ class Log(Database):
             if found is not None:
                 yield Snapshot(found.seq, found.counts, bytes(found.learner))
 
+    def begins(self) -> int:
+        """The event up to which the log was archived or erased, 0 where it is whole: only later snapshots fold it."""
+        with self.reading() as connection:
+            found = connection.execute(sql.select(about.c.value).where(about.c.key == BEGINS)).scalar()
+            return int(found or 0)
+
     def points(self, most: int) -> list[str]:
         """Points of the history, at most so many, evenly spread, the last one among them."""
         with self.reading() as connection:
@@ -158,6 +173,15 @@ class Log(Database):
             ranked = sql.select(points.c.round, points.c.body, place).subquery()
             chosen = sql.select(ranked.c.body).where((ranked.c.place - 1) % every == 0).order_by(ranked.c.round)
             return list(connection.execute(chosen).scalars())
+
+
+def schema_by(log: Log, schema: Schema) -> Schema:
+    """The schema with the classes that were added, by the log."""
+    chosen = sql.select(events.c.body).where(events.c.kind == "class").order_by(events.c.seq)
+    with log.reading() as connection:
+        for body in connection.execute(chosen).scalars():
+            schema = schema.with_class(Named.model_validate_json(body))
+    return schema
 
 
 def append(connection: sql.Connection, rows: Sequence[Event]) -> None:
@@ -175,19 +199,20 @@ def _insertion(dialect: sql.Dialect) -> tuple[str, bool]:
 
 
 def _migrate(connection: sql.Connection) -> None:
-    """Bring a log of format 1 to this one."""
+    """Bring a log of a former format to this one; its columns were added before."""
     for index in FORMAT_2:
         index.create(connection, checkfirst=True)
     connection.execute(sql.update(about).where(about.c.key == "format").values(value=FORMAT))
 
 
 def _widen(connection: sql.Connection) -> None:
-    """Give the tokens of a log of format 1 the columns that came later."""
-    known = {column["name"] for column in sql.inspect(connection).get_columns("tokens")}
-    for name in ("expires", "used"):
-        if name not in known:
-            kind = tokens.c[name].type.compile(connection.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE tokens ADD COLUMN {name} {kind}")
+    """Give the tables of a log of a former format the columns that came later."""
+    for table, names in ((tokens, ("expires", "used")), (events, ("body",))):
+        known = {column["name"] for column in sql.inspect(connection).get_columns(table.name)}
+        for name in names:
+            if name not in known:
+                kind = table.c[name].type.compile(connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {name} {kind}")
 
 
 def probe(connection: sql.Connection, at: float) -> None:
@@ -195,6 +220,22 @@ def probe(connection: sql.Connection, at: float) -> None:
     told = {"key": "probe", "value": f"{at:.3f}"}
     if not connection.execute(sql.update(about).where(about.c.key == "probe").values(value=told["value"])).rowcount:
         connection.execute(sql.insert(about), told)
+
+
+def describe(connection: sql.Connection, seq: int, body: str) -> None:
+    """Give an event its body."""
+    connection.execute(sql.update(events).where(events.c.seq == seq).values(body=body))
+
+
+def begin_at(connection: sql.Connection, seq: int) -> None:
+    """Say that the log explains the learner from this event on; snapshots from before it can explain nothing."""
+    found = connection.execute(sql.select(about.c.value).where(about.c.key == BEGINS)).scalar()
+    later = str(max(seq, int(found or 0)))
+    if found is None:
+        connection.execute(sql.insert(about), {"key": BEGINS, "value": later})
+    else:
+        connection.execute(sql.update(about).where(about.c.key == BEGINS).values(value=later))
+    connection.execute(sql.delete(snapshots).where(snapshots.c.seq < int(later)))
 
 
 def keep_snapshot(connection: sql.Connection, snapshot: Snapshot, damaged: Sequence[int] = ()) -> None:

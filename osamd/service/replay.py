@@ -8,10 +8,11 @@ the service itself (`osamd.accounting.accuracy`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
@@ -21,11 +22,13 @@ from osamd.errors import InputError, lookup
 from osamd.learner.ask_tell import AskTell
 from osamd.paper.methods import KNOWN
 from osamd.reporting.tables import Table
-from osamd.service.log import Event, Log
+from osamd.service.log import Event, Log, schema_by
 from osamd.service.state import State
 from osamd.service.tables import about, events
 
 WINDOW = 1000
+ASKING = {"budget", "budget_window", "max_labels", "floor", "target_accuracy", "method", "sigma"}
+"""Settings with which a recorded change of the budget says nothing any more."""
 
 
 @dataclass
@@ -41,6 +44,8 @@ class Played:
     """Queries whose label the log does not have."""
     accuracy: honest.Accuracy | None = None
     guesses: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    waiting: set[int] = field(default_factory=set)
+    """The queries of this run whose labels are in the log, until these come."""
 
 
 def show_replay(folder: Path, database: str | None, changes: Mapping[str, Any]) -> None:
@@ -81,12 +86,19 @@ def replay(state: State, log: Log, **changes: Any) -> tuple[Played, Played]:
     """The stream as it was recorded, and with these settings changed (as in `AskTell.remade`)."""
     if log.last() == 0:
         raise InputError(f"{log.name} holds no samples yet; send some first, or name its --database.")
+    if (begins := log.begins()) > 0:
+        raise InputError(
+            f"{log.name} was archived or erased up to event {begins}, so that the stream cannot be played from its"
+            " start; use a backup from before."
+        )
     if _identity(log) != state.identity:
         raise InputError(f"{log.name} belongs to another learner than {state.folder}; name its own folder.")
     as_it_was = state.learner()
     changed = as_it_was.remade(**changes) if changes else as_it_was.copy()
-    last, answered = log.last(), _answered(log)
-    return _played(state, log, as_it_was, last, answered), _played(state, log, changed, last, answered)
+    recorded = Recorded(log.last(), _answered(log), len(schema_by(log, state.schema).classes), follows_budget=True)
+    before = _played(state, log, as_it_was, recorded)
+    other = recorded._replace(follows_budget=not set(changes) & ASKING)
+    return before, _played(state, log, changed, other)
 
 
 def _identity(log: Log) -> str | None:
@@ -109,13 +121,30 @@ def _upto(log: Log, last: int) -> Iterator[Event]:
         yield event
 
 
-def _played(state: State, log: Log, learner: AskTell, last: int, answered: set[int]) -> Played:
-    played, meter = Played(), honest.open_meter(len(learner.classes), WINDOW)
-    for event in _upto(log, last):
+class Recorded(NamedTuple):
+    """What is taken from the log."""
+
+    last: int
+    """The last event."""
+    answered: set[int]
+    """The rounds whose label is there."""
+    classes: int
+    """The classes there are at the end."""
+    follows_budget: bool
+    """Whether the budget is changed when it was changed then: not where another one is tried."""
+
+
+def _played(state: State, log: Log, learner: AskTell, recorded: Recorded) -> Played:
+    played, meter = Played(), honest.open_meter(recorded.classes, WINDOW)
+    for event in _upto(log, recorded.last):
         if event.kind == "sample":
-            _sample(state, learner, meter, played, event, answered)
+            _sample(state, learner, meter, played, event, recorded.answered)
         elif event.kind in ("label", "expire"):
             _ended(learner, meter, played, event)
+        elif event.kind == "class":
+            learner.add_class(json.loads(event.body or "")["name"])
+        elif event.kind == "budget" and recorded.follows_budget:
+            learner = learner.remade(**json.loads(event.body or ""))
     played.accuracy = honest.accuracy(meter)
     return played
 
@@ -142,7 +171,9 @@ def _sample(
         return
     played.asked += 1
     played.without_label += event.round not in answered
-    if not event.query:
+    if event.query:
+        played.waiting.add(decision.id)
+    else:
         learner.expire(decision)
 
 
@@ -150,11 +181,13 @@ def _ended(learner: AskTell, meter: Any, played: Played, event: Event) -> None:
     place, probability, guess, chosen, pseudolabel, decision = played.guesses.pop(event.round)
     if event.kind == "expire":
         honest.lost(meter, place)
-        if decision.query and decision.open:
-            learner.expire(decision)
+        if decision.id in played.waiting:
+            learner.expire(decision.id)
+            played.waiting.remove(decision.id)
         return
     assert event.label is not None
     honest.confirm(meter, place, probability, guess, chosen, pseudolabel, event.label)
-    if decision.query and decision.open:
-        learner.tell(decision, learner.classes[event.label])
+    if decision.id in played.waiting:
+        learner.tell(decision.id, learner.classes[event.label])
+        played.waiting.remove(decision.id)
         played.told += 1

@@ -149,6 +149,13 @@ class Schema(Strict):
         """Whether the sizes of all numbers are known before the first sample."""
         return self.columns is not None and all(one.largest for one in self.columns if one.kind == "numeric")
 
+    def with_class(self, one: Named) -> Schema:
+        """The same samples, with one more class; its title is its name where it has none."""
+        if any(str(known.name) == str(one.name) for known in self.classes):
+            raise InputError(f"there is a class {one.name!r} already; name another.")
+        titled = one if one.title else one.model_copy(update={"title": str(one.name)})
+        return self.model_copy(update={"classes": [*self.classes, titled]})
+
     def feature(self, place: int) -> str:
         """What people call the feature at this place of a row."""
         if self.columns is None:

@@ -107,5 +107,5 @@ def _message(event: Any, engine: Engine) -> str:
     kind = "query" if event.kind == "sample" else event.kind
     body: dict[str, Any] = {"seq": event.seq, "round": event.round, "at": event.at}
     if event.kind == "label" and event.label is not None:
-        body["label"] = engine.state.schema.classes[event.label].name
+        body["label"] = engine.schema.classes[event.label].name
     return f"id: {event.seq}\nevent: {kind}\ndata: {json.dumps(body)}\n\n"

@@ -14,11 +14,17 @@ def status(live: Fold, pending: int, day: int) -> dict[str, Any]:
     """How it stands; `day` is today's, in days since 1970."""
     learner = live.learner
     limits, rounds, asked = learner.limits, learner.rounds, learner.asked
+    counted = learner.counted
     today = live.today if live.today["day"] == day else {"rounds": 0, "asked": 0, "told": 0}
-    rate_left = None if limits.rate is None else max(0, math.floor(limits.rate * rounds) - asked)
-    count_left = None if limits.max_labels is None else limits.max_labels - asked
+    rate_left = None if limits.rate is None else max(0, math.floor(limits.rate * counted.rounds) - counted.asked)
+    count_left = None if limits.max_labels is None else max(0, limits.max_labels - asked)
     day_left = None if limits.rate is None else max(0, math.floor(limits.rate * today["rounds"]) - today["asked"])
-    spent = asked / rounds if rounds else None
+    budget = limits._asdict() | {
+        "spent": counted.asked / counted.rounds if counted.rounds else None,
+        "left": _least(rate_left, count_left),
+        "since": rounds - counted.rounds,
+        "asked_before": asked - counted.asked,
+    }
     return {
         "seq": live.seq,
         "rounds": rounds,
@@ -28,7 +34,7 @@ def status(live: Fold, pending: int, day: int) -> dict[str, Any]:
         "pending": pending,
         "classes": learner.classes,
         "method": learner.method,
-        "budget": limits._asdict() | {"spent": spent, "left": _least(rate_left, count_left)},
+        "budget": budget,
         "today": {name: today[name] for name in ("rounds", "asked", "told")} | {"left": _least(day_left, count_left)},
         "accuracy": _numbers(learner.accuracy()),
         "recent": _numbers(learner.accuracy(window=True)),

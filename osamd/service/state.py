@@ -3,6 +3,7 @@
 STATE/service.json         the schema of samples and classes, limits, and where the module of a network comes from
 STATE/start.safetensors    the learner before its first sample
 STATE/log.sqlite           the log, unless the service uses PostgreSQL
+STATE/trusted              of a network: that the code it names may be run on this machine
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from osamd.files import together
 from osamd.learner import saving
 from osamd.learner.ask_tell import AskTell
 from osamd.numerics import Array
+from osamd.service import trust
 from osamd.service.schema import Schema, Strict, of_learner
 
 CONFIG, START, LOG = "service.json", "start.safetensors", "log.sqlite"
@@ -66,11 +68,24 @@ class State:
         self.folder, self.config, self._start = folder, config, start
         self.identity = hashlib.sha256(start).hexdigest()
         """Of the learner that the log began with."""
-        self._module: Any = None if config.module is None else made(config.module)
+        self._made: Any = None
 
     @property
     def schema(self) -> Schema:
         return self.config.samples
+
+    def module(self) -> Any:
+        """The module of a network, made by the operator's own function; a stranger's is not called, nor imported."""
+        name = self.config.module
+        if self._made is None and name is not None:
+            if not trust.trusts(self.folder, name, self.identity):
+                raise InputError(
+                    f"{self.folder / CONFIG} names code that would be run, {name!r:.200}, and the folder was not made"
+                    f" here; if you trust it, say `osamd serve --dir {self.folder} --trust-code` once, or set"
+                    f" {trust.VARIABLE}=1."
+                )
+            self._made = made(name)
+        return self._made
 
     @property
     def log_file(self) -> Path:
@@ -104,7 +119,7 @@ class State:
         self.config = self.config.model_copy(update={"database": place})
         with together(self.folder, [CONFIG]) as files:
             files.write(CONFIG, _saver(self.config))
-        _sync(self.folder)
+        sync(self.folder)
 
     def learner(self, data: bytes | None = None) -> AskTell:
         """The learner of a snapshot, or the one that the log began with."""
@@ -112,7 +127,8 @@ class State:
             from osamd.learner.linear import OSAMD
 
             return OSAMD.from_bytes(self._start if data is None else data)
-        network: AskTell = networks().from_bytes(self._start if data is None else data, self._module)
+        module = self.module()
+        network: AskTell = networks().from_bytes(self._start if data is None else data, module)
         return network
 
     def sample(self, row: Array) -> Array:
@@ -163,9 +179,12 @@ def create(
         folder.chmod(0o700)
         files.write(START, lambda path: _written(path, start))
         files.write(CONFIG, _saver(config))
-    _sync(folder)
-    _sync(folder.parent)
-    return State(folder, config, start)
+    state = State(folder, config, start)
+    if module is not None:
+        trust.mark(folder, module, state.identity)
+    sync(folder)
+    sync(folder.parent)
+    return state
 
 
 def save_config(path: Path, config: Config) -> None:
@@ -186,7 +205,7 @@ def _written(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
     """Let the names in a folder reach the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -206,7 +225,7 @@ def open_state(folder: Path) -> State:
     start = (folder / START).read_bytes()
     names, known = (
         [one.name for one in config.samples.classes],
-        saving.unpacked(start, str(folder / START)).content["classes"],
+        saving.unpacked(start, str(folder / START)).content.get("classes"),
     )
     if names != known:
         raise InputError(f"{folder / CONFIG}: the classes are {names}, and the learner's {known}; mend the file.")

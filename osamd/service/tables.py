@@ -29,6 +29,7 @@ events = sql.Table(
     sql.Column("label", _whole),
     sql.Column("who", sql.String(200)),
     sql.Column("until", _real),
+    sql.Column("body", sql.Text),
 )
 _named = events.c.client_id.is_not(None)
 sql.Index("one_sample_a_client_id", events.c.client_id, unique=True, sqlite_where=_named, postgresql_where=_named)

@@ -256,8 +256,64 @@ class Budget(Out):
     window: int | None
     max_labels: int | None
     floor: float | None
+    target: float | None
     spent: float | None
     left: int | None
+    since: int
+    """The round in which the budget was changed last; 0 where it never was."""
+    asked_before: int
+    """Labels that were asked for before that."""
+
+
+class NewBudget(In):
+    """Another budget; what is left out stays, null takes a limit away."""
+
+    budget: float | None = Field(default=None, gt=0.0, le=1.0, description="The largest share of rounds.")
+    budget_window: int | None = Field(default=None, ge=1, le=10**7, description="In any so many rounds on end.")
+    max_labels: int | None = Field(default=None, ge=1, le=MOST, description="In all, those of before among them.")
+    target_accuracy: float | None = Field(default=None, gt=0.0, lt=1.0)
+
+
+class NewClass(In):
+    """A class that was not there before."""
+
+    name: Class
+    title: str = Field(default="", max_length=200, description="What people call it; its name by default.")
+    about: str = Field(default="", max_length=2000, description="When it is right, for those who label.")
+
+
+class Archive(In):
+    """Which events to archive."""
+
+    older_than_days: float = Field(ge=0.0, le=1e6, allow_inf_nan=False)
+
+
+class Archived(Out):
+    """How many events were archived, and into which file of STATE/archive; none where there was nothing."""
+
+    events: int
+    file: str | None
+
+
+class Erase(In):
+    """Whose data to erase."""
+
+    ids: list[Annotated[str, Field(max_length=128)]] = Field(default=[], max_length=10_000)
+    rounds: list[Round] = Field(default=[], max_length=10_000)
+    labeller: str | None = Field(default=None, min_length=1, max_length=200, description="The name of a token.")
+
+
+class ErasedNow(Out):
+    """How many samples and answers were erased."""
+
+    samples: int
+    answers: int
+
+
+class Classes(Out):
+    """All classes."""
+
+    classes: list[Class]
 
 
 class Today(Out):

@@ -29,6 +29,13 @@ KINDS = {
     "preset of a network": lambda folder: module_state(folder, budget=0.6),
 }
 
+BUDGETS = [
+    {"budget": 0.9},
+    {"budget": 0.4, "budget_window": 30},
+    {"max_labels": 12},
+    {"budget": 0.5, "max_labels": None},
+]
+
 nameless = st.tuples(st.none(), st.integers(0, 99))
 named = st.integers(0, 9).map(lambda n: (f"id-{n}", n))
 reused = st.tuples(st.sampled_from(["id-0", "id-1"]), st.integers(0, 3))
@@ -43,6 +50,8 @@ commands = st.one_of(
     st.tuples(st.just("skip"), places, people),
     st.tuples(st.just("expire"), places),
     st.tuples(st.just("expire_older"), st.integers(0, 20)),
+    st.tuples(st.just("change_budget"), st.sampled_from(BUDGETS), people),
+    st.tuples(st.just("add_class"), st.sampled_from([{"name": "elk"}, {"name": "yak", "about": "large"}]), people),
     st.tuples(st.just("claim"), people, st.sampled_from(["oldest", "valuable"]), st.integers(1, 3), st.just(60.0)),
 )
 steps = st.lists(
@@ -65,6 +74,7 @@ RICH = [
     (0.0, [_samples(20), ("claim", "ann", "oldest", 2, 60.0), ("answer", [(0, 1), (0, 0)])], "kill"),
     (0.0, [("skip", 1, "ann"), ("answer any", (3, 0)), ("observe", [("id-0", 3)])], "stop"),
     (61.0, [_samples(30), ("expire", 0), ("answer", [(1, 1), (1, 1)]), ("claim", "bob", "valuable", 3, 60.0)], "kill"),
+    (0.0, [("change_budget", {"budget": 0.9}, "ann"), _samples(35), ("add_class", {"name": "elk"}, "ann")], "kill"),
     (30_000.0, [_samples(40), _samples(45), _samples(50)], "go on"),
     (30_000.0, [("expire_older", 3), ("answer", [(5, 0)]), _samples(60), _samples(70)], "kill"),
 ]
@@ -93,7 +103,7 @@ def plain(outcome):
         return outcome.event.round
     if isinstance(outcome, Refusal):
         return outcome.code, outcome.message
-    assert outcome is None or isinstance(outcome, Event | Answer | str | int)
+    assert outcome is None or isinstance(outcome, Event | Answer | str | int | dict)
     return outcome
 
 
@@ -145,7 +155,19 @@ def what_it_is(service):
     return service.events, bits(service.learner), service.waiting, status, service.points
 
 
-ALL_KINDS = {"sample", "label", "expire", "claim", "skip", "asked", "not asked", "repeated", "id-reused", "answered"}
+ALL_KINDS = {
+    "budget",
+    "sample",
+    "label",
+    "expire",
+    "claim",
+    "skip",
+    "asked",
+    "not asked",
+    "repeated",
+    "id-reused",
+    "answered",
+}
 
 
 def met_in(outcomes, events):

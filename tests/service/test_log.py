@@ -199,7 +199,7 @@ def test_a_log_of_another_format_is_refused(log, log_url):
     with log.writing() as connection:
         connection.execute(sql.update(logs.about).where(logs.about.c.key == "format").values(value="99"))
     log.close()
-    with pytest.raises(InputError, match=r"is of format 99, and this osamd writes format 2") as error:
+    with pytest.raises(InputError, match=r"is of format 99, and this osamd writes format 3") as error:
         Log(log_url).open("me")
     one_sentence(error)
 

@@ -225,7 +225,8 @@ def test_a_service_whose_snapshots_are_all_damaged_begins_with_the_first_event(t
         ("json:__doc__", "json:__doc__"),
     ],
 )
-def test_a_module_that_cannot_be_made_is_one_sentence(name, match, tmp_path):
+def test_a_module_that_cannot_be_made_is_one_sentence(name, match, tmp_path, monkeypatch):
+    monkeypatch.setenv("OSAMD_TRUST_CODE", "1")
     state = module_state(tmp_path / "state")
     config = json.loads((state.folder / CONFIG).read_text()) | {"module": name}
     (state.folder / CONFIG).write_text(json.dumps(config))

@@ -12,15 +12,17 @@ import torch
 from torch import Tensor
 
 from osamd.accounting import accuracy as honest
-from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN
-from osamd.errors import InputError, require_place
+from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, ROUNDS
+from osamd.checks import ROUNDING, require_shaped, require_that, require_within
+from osamd.errors import InputError
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet
-from osamd.fleet.preset_fleet import HANDICAP, PresetFleet, opinion, order
+from osamd.fleet.preset_fleet import HANDICAP, MEMORY, PresetFleet, opinion, order
 from osamd.fleet.round import Decision as RoundDecision
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
 from osamd.preset.arbiter import POWER, dissent
+from osamd.preset.sound import WORST_LOSS
 
 
 class NetworkSamples(ABC):
@@ -32,6 +34,8 @@ class NetworkSamples(ABC):
     remedy: str
     """What to make anew where the learner is lost."""
     _row: Tensor
+    _kind: torch.dtype
+    """That of the samples."""
 
     _score: Any
 
@@ -79,9 +83,14 @@ class NetworkSamples(ABC):
     def arrays(self) -> dict[str, Array]:
         return {name: rows.cpu().numpy().copy() for name, rows in self._kept().items()}
 
+    def no_samples(self) -> Array:
+        """A stack of none."""
+        none: Array = torch.zeros(0, *self.fleet.sample, dtype=self._kind).numpy()
+        return none
+
     def restore(self, arrays: dict[str, Array]) -> None:
         for name, rows in self._kept().items():
-            rows.copy_(torch.from_numpy(require_place(arrays, name, rows.shape)))
+            rows.copy_(torch.from_numpy(require_shaped(arrays, name, rows.cpu().numpy())))
 
     def _kept(self) -> dict[str, Tensor]:
         """What is saved; the book is saved with every learner."""
@@ -93,8 +102,10 @@ class NetworkCore(NetworkSamples):
 
     remedy = "a smaller eta and teacher's step"
 
-    def __init__(self, fleet: Fleet, book: Array, meter: Array, probabilities: bool) -> None:
-        self.fleet, self.book, self.meter = fleet, book, meter
+    def __init__(
+        self, fleet: Fleet, book: Array, meter: Array, probabilities: bool, kind: torch.dtype = torch.float32
+    ) -> None:
+        self.fleet, self.book, self.meter, self._kind = fleet, book, meter, kind
         self._probabilities = probabilities
         self._said: RoundDecision
 
@@ -130,6 +141,7 @@ class PresetNetworkCore(NetworkSamples):
 
     def __init__(self, fleet: PresetFleet, meter: Array) -> None:
         self.fleet, self.book, self.meter = fleet, fleet.books[0], meter
+        self._kind = fleet.state.samples.dtype
         self._mixture = np.zeros(fleet.classes)
         self._shares: Array
         self._pseudolabel = 0
@@ -146,6 +158,21 @@ class PresetNetworkCore(NetworkSamples):
         apart = dissent(self.fleet.losses[0], shares, HANDICAP, label)
         confidence = float(margin**POWER)
         return Said(label, bool(query), label, float(margin), float(probability), confidence, NO_SOURCE, apart)
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        super().restore(arrays)
+        rounds = float(self.meter[ROUNDS])
+        labels, steps, taught = self.fleet.counts[0]
+        require_within("counts", labels, 0, rounds + MEMORY, whole=True)
+        require_within("counts", steps, 0, rounds, whole=True)
+        require_within("counts", taught, 0, steps, whole=True)
+        require_within("losses", self.fleet.losses, -ROUNDING, WORST_LOSS + ROUNDING)
+        require_within("labels", self.fleet.state.labels.cpu().numpy(), 0, self.fleet.classes - 1, whole=True)
+        squares = self.fleet.state.squares.cpu().numpy()
+        require_that(~(squares < 0.0), "squares holds negative numbers")
+        if not self._kind.is_floating_point:  # a module that embeds has a vocabulary, which it alone knows
+            with quietly(), taking():
+                self.fleet.net.many(self.fleet.state.rows[:1], self.fleet.state.samples)
 
     @property
     def believes_teacher(self) -> bool:

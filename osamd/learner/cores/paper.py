@@ -14,12 +14,14 @@ import numba
 import numpy as np
 
 from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, confirm
+from osamd.checks import ROUNDING, require_finite_in, require_within
 from osamd.compiled.blocks import kind_of_round, once
 from osamd.compiled.lowering import jit, lower
 from osamd.compiled.memory import SEEN, VECTORS, halves, memory_of, of_classes, params, sizes
 from osamd.errors import ENCODE, LONGEST, InputError, require_numbers, require_place
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
+from osamd.paper.geometry.base import DecisionSet
 from osamd.paper.methods import Learner
 
 PARTS = 15
@@ -64,9 +66,13 @@ class Rows(ABC):
     def arrays(self) -> dict[str, Array]:
         return {name: place.copy() for name, place in self._places().items()}
 
+    def no_samples(self) -> Array:
+        """A stack of none."""
+        return np.zeros((0, self.features))
+
+    @abstractmethod
     def restore(self, arrays: dict[str, Array]) -> None:
-        for name, place in self._places().items():
-            place[:] = require_place(arrays, name, place.shape)
+        """Take up what `arrays` gave, checked."""
 
     @abstractmethod
     def _places(self) -> dict[str, Array]:
@@ -158,10 +164,36 @@ class LinearCore(Rows):
         scaled: Array = np.where(varies, (rows - mean) / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
         return scaled
 
+    def restore(self, arrays: dict[str, Array]) -> None:
+        for name, place in self._places().items():
+            place[:] = require_place(arrays, name, place.shape)
+        inside = self._learner.geometry.decision_set
+        for i, name in enumerate(("teacher", "student")):
+            _require_inside(name, params(self._learner, self._memory, i), inside)
+        if self._standardise:
+            count, spread = self._statistics[0], self._statistics[1 : 1 + 2 * self.features]
+            require_within("statistics.count", count, 0, 2.0**53, whole=True)
+            require_finite_in("statistics", spread)
+            require_within("statistics.squares", spread[self.features :], 0.0, math.inf)
+
     def _places(self) -> dict[str, Array]:
         teacher, student = (params(self._learner, self._memory, i) for i in (0, 1))
         gathered = self._statistics[: 1 + 2 * self.features]  # what follows is of the last sample
         return {"teacher": teacher, "student": student, "statistics": gathered}
+
+
+def _require_inside(name: str, weights: Array, inside: DecisionSet) -> None:
+    """Refuse weights outside of the decision set; those of a learner that is lost are not finite, which `ask` says."""
+    if not np.isfinite(weights).all():
+        return
+    slack = ROUNDING * max(1.0, float(np.abs(weights).max()))
+    low = inside.low if inside.total is None else (1.0 - ROUNDING) * inside.low  # its logarithm is taken
+    require_within(name, weights, low - (slack if inside.total is None else 0.0), inside.high + slack)
+    if inside.total is not None:
+        require_within(f"the sum of {name}", weights.sum(), inside.total - slack, inside.total + slack)
+    if inside.radius < math.inf:
+        length = float(np.linalg.norm(weights.ravel(), inside.p))
+        require_within(f"the norm of {name}", length, 0.0, inside.radius * (1.0 + ROUNDING))
 
 
 def parts(memory: Any) -> Any:

@@ -12,7 +12,8 @@ import numpy as np
 
 from osamd.accounting import budget
 from osamd.accounting.budget import hasten
-from osamd.accounting.meter import NO_SOURCE, widened
+from osamd.accounting.meter import NO_SOURCE, ROUNDS, widened
+from osamd.checks import require_that
 from osamd.compiled.lowering import jit, lower
 from osamd.errors import InputError, require_place
 from osamd.learner.cores.paper import Rows, confirming
@@ -25,6 +26,7 @@ from osamd.preset.memory import MOST
 from osamd.preset.pending import NEWEST_PENDING, close_to_pending
 from osamd.preset.round import gather, learn, observe, remember
 from osamd.preset.scale import HORIZON
+from osamd.preset.sound import check_capacity, check_state
 from osamd.preset.views import named
 
 FROM_SOURCE = MOST // 2
@@ -130,9 +132,12 @@ class PresetCore(Rows):
                 " have; load it with the osamd that wrote it, or make a new learner with from_source."
             )
         head = require_place(arrays, "head", (layout.HEAD,))
-        self._take(layout.resized(self._state, capacity=int(head[layout.CAPACITY])))
+        self._take(layout.resized(self._state, capacity=check_capacity(head)))
+        sizes = self._state[: layout.ROUNDS].copy()
         for name, place in named(self._parts).items():
             place[:] = require_place(arrays, name, place.shape)
+        require_that(self._state[: layout.ROUNDS] == sizes, f"head holds the sizes {head[: layout.ROUNDS].tolist()}")
+        check_state(self._parts, int(self.meter[ROUNDS]))
         self._state[layout.RATE] = self.book[budget.RATE]
         sourced, kept = self._state[layout.SOURCED] > 0.0, self._state[layout.KEPT] > 0.0
         hasten(self.book, on=not sourced and not kept)  # a book made anew

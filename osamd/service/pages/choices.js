@@ -22,8 +22,8 @@ export class Choices {
     setText(byId("keys"), spans(this.keys));
     this.#box.hidden = classes.length < SEARCHED;
     this.#box.placeholder = `Find in ${classes.length} classes`;
-    this.#box.addEventListener("input", () => this.#seek());
-    this.#box.addEventListener("keydown", (event) => this.#picked(event, answer));
+    this.#box.oninput = () => this.#seek(); // in place of those of the classes before
+    this.#box.onkeydown = (event) => this.#picked(event, answer);
   }
 
   /** Whether a query is there to be answered. */

@@ -58,7 +58,13 @@ const waiting = new Chart(charts, {
   format: compact,
 });
 
-let titles = new Map();
+let titles = new Map(); // what people call the classes
+
+async function learnTitles() {
+  const { classes } = await schemaOf();
+  titles = new Map(classes.map(({ name, title }) => [String(name), title || String(name)]));
+}
+
 let now = null; // the latest status
 
 // ---- tiles
@@ -78,7 +84,8 @@ function showStatus(status) {
   const bounds = `${percent(all.low)} to ${percent(all.high)}, at a level of ${percent(all.level, 0)}`;
   byId("accuracy").title = known ? bounds : "";
   const limit = budget.rate === null ? "no budget set" : `budget ${percent(budget.rate)}`;
-  tile("asked", percent(budget.spent), `${limit} · ${compact(status.asked)} asked`);
+  const since = budget.since ? ` since round ${compact(budget.since)}` : "";
+  tile("asked", percent(budget.spent), `${limit}${since} · ${compact(status.asked)} asked`);
   const rest = ["held", "told", "expired"].map((name) => `${compact(status[name])} ${name}`);
   tile("pending", compact(status.pending), rest.join(" · "));
   const alike = status.method === "osamd-preset"; // its mixture decides, and gives the pseudolabel
@@ -126,6 +133,7 @@ function refresh() {
     Object.assign(drawn, { at: performance.now(), timer: 0 });
     if (!history) return; // the next status tries again
     Object.assign(drawn, { rounds, told });
+    if (history.classes.length > titles.size) await learnTitles(); // one was added
     draw({ points: upToNow(history.points), classes: history.classes });
   }, wait);
 }
@@ -217,7 +225,7 @@ function drawMix(all, classes) {
   const points = joined(all.filter(({ decided }) => decided?.length));
   const x = { rounds: points.map(({ round }) => round), at: points.map(({ at }) => at) };
   const named = (name) => titles.get(String(name)) ?? String(name);
-  const shares = (k) => points.map(({ decided }) => decided[k]);
+  const shares = (k) => points.map(({ decided }) => decided[k] ?? 0); // a class that was added later
   let series = classes.map((name, k) => ({ name: named(name), values: shares(k), slot: k }));
   const stacked = classes.length <= STACKED;
   if (!stacked) {
@@ -232,6 +240,5 @@ function drawMix(all, classes) {
 
 const nothing = { points: [], classes: [] };
 draw(nothing);
-const schema = await schemaOf();
-titles = new Map(schema.classes.map(({ name, title }) => [String(name), title || String(name)]));
+await learnTitles();
 listen({ status: showStatus, connection: showConnection });

@@ -30,7 +30,7 @@ export function prepareGuidelines(schema, classes) {
     ...text.map((part) => el("p", {}, part)),
     el("dl", {}, ...told.flatMap(({ title, about }) => [el("dt", {}, el("bdi", {}, title)), el("dd", {}, about)])),
   );
-  button.addEventListener("click", () => byId("guidelines").showModal());
+  button.onclick = () => byId("guidelines").showModal();
 }
 
 /** One's own answers, the last first; each label can be corrected. */

@@ -100,6 +100,18 @@ function showStatus(latest) {
   setText(byId("left"), left === null ? "no limit" : compact(Math.max(0, left)));
   showTitle();
   desk.noticed(status);
+  if (status.classes.length !== classes.length) learnClasses();
+}
+
+/** The classes as they are by now: one may have been added while the page was open. */
+async function learnClasses() {
+  const schema = await schemaOf();
+  classes = schema.classes.map(({ name, title, about }) => ({ name, about, title: title || String(name) }));
+  choices = new Choices(classes, answer);
+  choices.enable(shown !== null);
+  prepareGuidelines(schema, classes);
+  showGuess();
+  return schema;
 }
 
 function showTitle() {
@@ -152,15 +164,12 @@ order.addEventListener("change", () => {
   order.blur(); // the keys are for answering again
 });
 
-const schema = await schemaOf().catch((refused) => {
+const schema = await learnClasses().catch((refused) => {
   setText(byId("note"), refused.message);
   throw refused;
 });
-classes = schema.classes.map(({ name, title, about }) => ({ name, about, title: title || String(name) }));
 units = new Map((schema.columns ?? []).map(({ name, unit }) => [name, unit]));
 guessing = (kept.get("localStorage", "osamd-guess") ?? (schema.show_guess ? "shown" : "hidden")) === "shown";
-choices = new Choices(classes, answer);
-prepareGuidelines(schema, classes);
 showGuess();
 setText(byId("left"), UNKNOWN);
 await desk.start();

@@ -1,0 +1,148 @@
+"""Whether books and meters that were saved can be those of a learner: sizes, counts, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from osamd.accounting import budget, meter
+from osamd.accounting.meter import BINS
+from osamd.checks import ROUNDING, require_finite_in, require_that, require_within, unsound
+from osamd.numerics import Array
+
+_GIVEN = {
+    "steering": budget.STEERING,
+    "rate": budget.RATE,
+    "window": budget.WINDOW,
+    "places": budget.PLACES,
+    "max_labels": budget.MAX_LABELS,
+    "earned": budget.EARNED,
+    "full": budget.FULL,
+    "full_floor": budget.FULL_FLOOR,
+    "target": budget.TARGET,
+}
+"""What stands in a book from the first round on, since it follows from the budget."""
+
+
+def settle_book(book: Array, opened: Array) -> None:
+    """Check a saved book beside one just opened for the same budget; the terms of its next round are computed anew."""
+    for name, place in _GIVEN.items():
+        if book[place] != opened[place]:
+            raise unsound(f"book.{name} is {book[place]}, and by the budget it is {opened[place]}")
+    rounds, most = book[budget.ROUNDS], book[budget.MAX_LABELS]
+    require_within("book.rounds", rounds, 0, 2.0**53, whole=True)
+    if book[budget.RATE] > 0.0 and book[budget.WINDOW] == 0.0:
+        most = min(most, budget.earned(book[budget.RATE], rounds) if rounds else 0.0)
+    require_within("book.asked", book[budget.ASKED], 0, min(most, rounds), whole=True)
+    require_within("book.scale", book[budget.SCALE], 0.0, 1e300)
+    require_within("book.base", book[budget.BASE], 0.0, 1e306)
+    if book[budget.STEERING] != budget.MARGIN:
+        require_that(book[budget.BASE] == opened[budget.BASE], "book.base moved where nothing is steered")
+    require_within("book.spared", book[budget.SPARED], -1.0, book[budget.FULL] * (rounds + 1.0))
+    require_that(book[budget.HASTE] in (0.0, budget.HASTY), f"book.haste is {book[budget.HASTE]}")
+    _settle_share(book, opened)
+    if book[budget.WINDOW] > 0.0:
+        _check_ring(book)
+    book[budget.EAGERNESS] = 1.0
+    budget.announce(book)
+
+
+def _settle_share(book: Array, opened: Array) -> None:
+    """The share that is steered to, and the floor that follows from it."""
+    if book[budget.TARGET] == 0.0:
+        require_that(book[budget.SHARE] == opened[budget.SHARE], f"book.share is {book[budget.SHARE]}")
+        book[budget.FLOOR] = opened[budget.FLOOR]
+        return
+    require_within("book.share", book[budget.SHARE], 1e-12, book[budget.FULL])
+    budget.spend(book, book[budget.SHARE])
+
+
+def _check_ring(book: Array) -> None:
+    """The last rounds of a budget with a window."""
+    ring, window, asked = book[budget.RING :], book[budget.WINDOW], book[budget.ASKED]
+    require_that((ring == 0.0) | (ring == 1.0), "book.ring holds other numbers than 0 and 1")
+    require_that(book[budget.NEXT] == book[budget.ROUNDS] % window, f"book.next is {book[budget.NEXT]}")
+    recent = ring.sum() - ring[int(book[budget.NEXT])]
+    require_that(book[budget.RECENT] == recent, f"book.recent is {book[budget.RECENT]}, and the ring says {recent}")
+    require_within("the labels of book.ring", ring.sum(), 0, min(book[budget.PLACES], asked))
+    most = budget.WINDOW_OVERDUE * budget.reserve(book[budget.EARNED]) + 1.0
+    require_within("book.backlog", book[budget.BACKLOG], -book[budget.PLACES] - 1.0, most)
+
+
+def check_meter(found: Array) -> None:
+    """Check the numbers of a saved meter; its size, classes and window have been compared with those of the learner."""
+    require_finite_in("meter", found)
+    rounds, asked = found[meter.ROUNDS], found[meter.ASKED]
+    require_within("meter.rounds", rounds, 0, 2.0**53, whole=True)
+    require_within("meter.asked", asked, 0, rounds, whole=True)
+    require_within("meter.told", found[meter.TOLD], 0, asked, whole=True)
+    require_within("meter.expired", found[meter.EXPIRED], 0, asked - found[meter.TOLD], whole=True)
+    require_within("meter.blind", found[meter.BLIND], 0, rounds, whole=True)
+    require_within("meter.margins", found[meter.MARGINS], 0.0, math.inf)
+    require_within("meter.disagreed", found[meter.DISAGREED], 0.0, (1.0 + ROUNDING) * rounds)
+    require_within("meter.unanswered", found[meter.UNANSWERED], 0, asked, whole=True)
+    _check_sums(found)
+    _check_gains(found)
+    _check_rings(found)
+
+
+def _check_sums(found: Array) -> None:
+    """The blocks of the bins, and the labels that are remembered for the mix of the classes."""
+    blocks = found[meter.SEEN : meter.RINGS]
+    require_within("the sums of meter", blocks, 0.0, math.inf)
+    seen, inverse, inverse_2, labels, wrong = blocks[: 5 * BINS].reshape(5, BINS)
+    require_within("the rounds of meter's bins", seen.sum(), 0.0, found[meter.ROUNDS] - found[meter.BLIND])
+    require_that(
+        (inverse >= seen * (1.0 - ROUNDING)) & (inverse_2 >= inverse * (1.0 - ROUNDING)),
+        "the sums of 1 / p in meter are below those of 1",
+    )
+    told = found[meter.TOLD]
+    require_within("the labels of meter's bins", labels.sum(), 0.0, told * (1.0 + ROUNDING))
+    require_that(wrong <= labels * (1.0 + ROUNDING), "meter counts more errors than labels")
+    require_within("meter.recent", found[meter.RECENT], 0.0, min(told * (1.0 + ROUNDING), meter.MEMORY + 1.0))
+    require_within("meter.recent_weight", found[meter.RECENT_WEIGHT], 0.0, math.inf)
+    require_within("meter.recent_weight_2", found[meter.RECENT_WEIGHT_2], 0.0, math.inf)
+    mix = found[len(found) - int(found[meter.CLASSES]) :]
+    require_within("the mix of meter", mix, 0.0, found[meter.RECENT_WEIGHT] * (1.0 + ROUNDING))
+
+
+def _check_gains(found: Array) -> None:
+    """The sums about the source model."""
+    sourced, asked, told, apart, inverse, inverse_2, apart_told = found[meter.SOURCED : meter.GAINS]
+    require_within("meter.sourced", sourced, 0, found[meter.ROUNDS], whole=True)
+    require_within("meter.sourced_asked", asked, 0, min(sourced, found[meter.ASKED]), whole=True)
+    require_within("meter.sourced_told", told, 0, min(asked, found[meter.TOLD]), whole=True)
+    require_within("meter.apart", apart, 0, sourced, whole=True)
+    require_within("meter.apart_told", apart_told, 0, min(told, apart), whole=True)
+    least = (1.0 - ROUNDING) * apart
+    require_that(least <= inverse <= (1.0 + ROUNDING) * inverse_2, "the sums of 1 / p over rounds apart are too small")
+    for name, place in (("gains", meter.GAINS), ("gains_2", meter.GAINS_2)):
+        sums = found[place : place + 3]
+        require_within(f"meter.{name}", sums[0], (1.0 - ROUNDING) * apart_told, math.inf)
+        most = (1.0 + ROUNDING) * sums[0]
+        require_within(f"meter.{name}", sums[1], -most, most)
+        require_within(f"meter.{name}", sums[2], 0.0, most)
+
+
+def _check_rings(found: Array) -> None:
+    """The last rounds: which they are follows from their number, and what they hold are classes, bins and shares."""
+    classes, window = int(found[meter.CLASSES]), int(found[meter.WINDOW])
+    rings = found[meter.RINGS : meter.RINGS + meter.RING_COUNT * window].reshape(meter.RING_COUNT, window)
+    places, rounds = np.arange(window, dtype=np.float64), found[meter.ROUNDS]
+    newest = places + window * np.floor((rounds - 1.0 - places) / window)
+    require_that(rings[meter.ROUND] == np.where(newest >= 0.0, newest, -1.0), "the rounds of meter's rings are others")
+    entered = rings[:, newest >= 0.0]
+    require_within("the margins of meter's rings", entered[meter.MARGIN], 0.0, math.inf)
+    require_within("the probabilities of meter's rings", entered[meter.PROBABILITY], 0.0, 1.0)
+    require_within("the decisions of meter's rings", entered[meter.DECISION], 0, classes - 1, whole=True)
+    require_within("the bins of meter's rings", entered[meter.BIN], 0, BINS - 1, whole=True)
+    require_within("the labels of meter's rings", entered[meter.LABEL], meter.LOST, classes - 1, whole=True)
+    require_within("the mistaught of meter's rings", entered[meter.MISTAUGHT], 0, 1, whole=True)
+    require_within("the sources of meter's rings", entered[meter.SOURCE], meter.NO_SOURCE, classes - 1, whole=True)
+    require_within("the disagreement of meter's rings", entered[meter.DISAGREEMENT], 0.0, 1.0 + ROUNDING)
+    asked = entered[meter.LABEL] != meter.NOT_ASKED
+    require_that(entered[meter.PROBABILITY, asked] > 0.0, "meter's rings hold queries of probability 0")
+    require_within("the queries of meter's rings", asked.sum(), 0, found[meter.ASKED])
+    told = entered[meter.LABEL] >= 0.0
+    require_within("the labels of meter's rings", told.sum(), 0, found[meter.TOLD])

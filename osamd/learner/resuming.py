@@ -1,0 +1,168 @@
+"""Whether the header of a saved learner, its draws and its pending queries can be those of a learner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osamd.accounting import budget, meter
+from osamd.checks import listed, product, require_that, require_within, unsound, whole_number
+from osamd.learner.decision import Observation
+from osamd.learner.saving import Saved
+from osamd.numerics import Array
+
+MOST_LOOPS = 100_000
+"""Inner loops of a round that is loaded: the paper takes ten or twenty, and with so many a round takes a second."""
+LARGEST_SAMPLE = 2**26
+"""Numbers of a network's sample: 256 MiB in single precision."""
+_STATE_BITS, _INTEGER_BITS = 128, 32
+"""Of PCG64, numpy's default generator."""
+
+
+def require_fitting(saved: Saved) -> None:
+    """Refuse a file whose header asks for another size of memory than its own arrays have, before it is made."""
+    arrays, content = saved
+    for name in ("book", "meter", "uniforms"):
+        found = arrays.get(name)
+        if found is None or found.ndim != 1 or found.dtype != np.float64:
+            raise unsound(f"{name} is no vector of numbers")
+    whole_number(content, "window", 1, len(arrays["meter"]))
+    limits: Mapping[str, Any] = content["budget"]
+    if limits["window"] is not None:
+        whole_number(limits, "window", 1, len(arrays["book"]))
+    classes = len(listed(content, "classes", len(arrays["meter"])))
+    settings = content.get("settings")
+    if settings is not None and settings["adaptation"] is not None:
+        whole_number({"inner loops": settings["adaptation"][0]}, "inner loops", 1, MOST_LOOPS)
+    if content["kind"] == "linear":
+        _require_linear(arrays, content, classes)
+    elif content["sample"] is not None:
+        sizes = listed(content, "sample", 32)
+        for size in sizes:
+            whole_number({"sample": size}, "sample", 1, LARGEST_SAMPLE)
+        require_within("the size of sample", product(sizes), 1, LARGEST_SAMPLE)
+        require_that(type(content["whole_numbers"]) is bool, "whole_numbers is neither true nor false")
+
+
+def _require_linear(arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any], classes: int) -> None:
+    """The header of a linear model beside the weights of its student, one row per class, or one for two."""
+    features = content["features"]
+    if features is None:
+        return
+    width = len(features) if type(features) is list else whole_number(content, "features", 1)
+    student = arrays.get("student")
+    if student is not None:  # the former default learner has none, and is refused by name later
+        columns = (width + 1, 2 * (width + 1))  # twice as many where weights are pairs of positive ones
+        fits = student.ndim == 2 and student.shape[0] in (classes, 1) and student.shape[1] in columns
+        require_that(fits, f"it names {width} features and {classes} classes, and its student has other sizes")
+    require_within("the number of features", width, 1, sum(array.size for array in arrays.values()))
+
+
+def check_counts(content: Mapping[str, Any], book: Array, found: Array) -> None:
+    """Header, book and meter count the same rounds and labels. A book that was opened anew counts the later ones."""
+    rounds, told, expired = (whole_number(content, name, 0) for name in ("rounds", "told", "expired"))
+    pending = len(listed(content, "pending", rounds))
+    asked = told + expired + pending
+    for name, counted, place in (("rounds", rounds, meter.ROUNDS), ("told", told, meter.TOLD)):
+        require_that(found[place] == counted, f"the header counts {counted} {name}, and the meter {found[place]}")
+    require_that(found[meter.ASKED] == asked, f"{asked} labels were asked for, and the meter has {found[meter.ASKED]}")
+    before, earlier = rounds - book[budget.ROUNDS], asked - book[budget.ASKED]
+    require_that(0 <= earlier <= before, f"the book has {book[budget.ASKED]} labels of {asked} that were asked for")
+
+
+def check_generator(state: Any) -> None:
+    """The state of numpy's default generator."""
+    require_that(type(state) is dict and state.get("bit_generator") == "PCG64", "generator is no state of PCG64")
+    numbers = state["state"]
+    for name, bits in (("state", _STATE_BITS), ("inc", _STATE_BITS)):
+        whole_number(numbers, name, 0, 2**bits - 1)
+    require_that(numbers["inc"] % 2 == 1, "the increment of generator is even")
+    whole_number(state, "has_uint32", 0, 1)
+    whole_number(state, "uinteger", 0, 2**_INTEGER_BITS - 1)
+
+
+def checked_uniforms(uniforms: Array, most: int) -> list[float]:
+    """The draws in hand: at most `most`, each from 0 to below 1."""
+    require_within("the number of uniforms", len(uniforms), 0, most)
+    require_within("uniforms", uniforms, 0.0, math.nextafter(1.0, 0.0))
+    drawn: list[float] = uniforms.tolist()
+    return drawn
+
+
+def checked_source_rows(content: Mapping[str, Any], classes: int) -> list[int] | None:
+    """How many labelled rows of each class a learner started from; older files do not say it."""
+    if not content.get("source_rows"):
+        return None
+    rows = listed(content, "source_rows", classes)
+    require_that(len(rows) == classes, f"source_rows has {len(rows)} numbers, and there are {classes} classes")
+    for count in rows:
+        whole_number({"source_rows": count}, "source_rows", 0)
+    require_that(sum(rows) > 0, "source_rows are all 0")
+    return rows
+
+
+class Awaited:
+    """The pending queries of a file, each checked when it is taken out."""
+
+    def __init__(self, saved: Saved, samples: NDArray[Any], classes: int) -> None:
+        """`samples` is an empty stack of samples, of the shape and type that the model takes."""
+        arrays, content = saved
+        self._rows = listed(content, "pending", content["rounds"])
+        self._rounds, self._classes = int(content["rounds"]), classes
+        if not self._rows:
+            return
+        count = len(self._rows)
+        stack, scores = arrays["pending.samples"], arrays["pending.scores"]
+        self._scores = scores[:, None] if scores.ndim == 1 else scores  # as in older files
+        require_that(
+            stack.shape == (count, *samples.shape[1:]) and stack.dtype == samples.dtype,
+            f"pending.samples is {stack.dtype} of shape {stack.shape}, and the model takes others",
+        )
+        require_that(np.isfinite(stack), "pending.samples holds numbers that are not finite")
+        require_that(
+            self._scores.shape[0] == count and self._scores.dtype == np.float64 and self._scores.ndim == 2,
+            "pending.scores has another shape than pending",
+        )
+        require_within("the width of pending.scores", self._scores.shape[1], 1, classes)
+        self._draws = arrays.get("pending.draws", np.full(count, np.nan))  # older files have none
+        require_that(self._draws.shape == (count,), "pending.draws has another length than pending")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def number(self, i: int) -> int:
+        """The id of the i-th; ids rise."""
+        row = self._rows[i]
+        require_that(type(row) is list and len(row) == len(Observation._fields), f"pending query {i} is no list of 8")
+        least = 0 if i == 0 else self._rows[i - 1][0] + 1
+        return whole_number({"pending.id": row[0]}, "pending.id", least, self._rounds - 1)
+
+    def seen(self, i: int) -> Observation:
+        """What was observed of it."""
+        score = self._score(i)
+        label, query, pseudolabel, margin, probability, withheld, expected = self._rows[i][1:]
+        for name, value in (("label", label), ("pseudolabel", pseudolabel)):
+            whole_number({f"pending.{name}": value}, f"pending.{name}", 0, self._classes - 1)
+        require_that(query is True, f"pending query {i} was not asked")
+        require_within("pending.margin", margin, 0.0, 1e300)
+        require_within("pending.probability", probability, 1e-300, 1.0)
+        require_that(withheld == budget.ALLOWED, f"pending query {i} was withheld")
+        require_within("pending.expected", expected, 0, meter.BINS - 1, whole=True)
+        return Observation(label, True, pseudolabel, float(margin), float(probability), 0, float(expected), score)
+
+    def draw(self, i: int) -> float:
+        """The uniform that decided on it."""
+        draw = float(self._draws[i])
+        require_that(math.isnan(draw) or 0.0 <= draw < self._rows[i][5], f"pending.draws holds {draw}")
+        return draw
+
+    def _score(self, i: int) -> Any:
+        """Its score: a number where it is alone, as it is for two classes. Those of fewer classes end in nan."""
+        row = self._scores[i]
+        known = row[: len(row) - int(np.isnan(row).sum())]
+        require_that(len(known) > 0 and np.isfinite(known).all(), "pending.scores holds numbers that are not finite")
+        return float(known[0]) if len(known) == 1 else known.copy()

@@ -1,0 +1,104 @@
+"""Whether a saved state of the linear preset can be one: what its compiled rounds use as an index, count or divisor."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from osamd.checks import ROUNDING, require_finite_in, require_probability_like, require_that, require_within
+from osamd.numerics import Array
+from osamd.preset import state as layout
+from osamd.preset.arbiter import DISCOUNT, DOUBT, Arbiter
+from osamd.preset.bayes import LEAST_SPREAD, REACH, Bayes
+from osamd.preset.forest import MODULUS, Forest
+from osamd.preset.memory import LEAST, MOST, Memory
+from osamd.preset.scale import CLIP, FIRST_RENEWAL, HORIZON, RENEWED, Scale
+from osamd.preset.state import Parts
+
+CAPACITIES = tuple(LEAST * 2**k for k in range(int(math.log2(MOST / LEAST)) + 1))
+"""Room for so many labelled samples there may be."""
+WORST_LOSS = -math.log(DOUBT) / (1.0 - DISCOUNT)
+"""No discounted sum of losses is above it."""
+FROM_SOURCE = 4 * int(HORIZON)
+"""Rows of a source that are gathered or remembered at most."""
+
+
+def check_capacity(head: Array) -> int:
+    """The room for labelled samples that the head of a saved state tells."""
+    capacity = head[layout.CAPACITY]
+    require_that(capacity in CAPACITIES, f"head.capacity is {capacity}, and must be one of {CAPACITIES}")
+    return int(capacity)
+
+
+def check_state(parts: Parts, rounds: int) -> None:
+    """Check the parts of a saved state whose shapes fit; `rounds` is how many the learner has played."""
+    check_head(parts.head, rounds)
+    _check_scale(parts.scale)
+    classes, features = parts.student.shape[0], parts.student.shape[1] - 1
+    _check_memory(parts.memory, classes)
+    for name in ("source", "student"):
+        require_finite_in(name, getattr(parts, name))
+    for name in ("regression", "fast_regression"):
+        for part in ("weights", "duals"):
+            require_finite_in(f"{name}.{part}", getattr(getattr(parts, name), part))
+    _check_bayes("fast_bayes", parts.fast_bayes, REACH[0])
+    _check_bayes("bayes", parts.bayes, REACH[1])
+    _check_forest(parts.forest, features, classes)
+    _check_arbiter(parts.arbiter, sourced=parts.head[layout.SOURCED] > 0.0)
+
+
+def check_head(head: Array, rounds: int) -> None:
+    """The numbers at the head, but for the sizes."""
+    learned, kept = head[layout.ROUNDS], head[layout.KEPT]
+    require_within("head.rounds", learned, 0, rounds + FROM_SOURCE, whole=True)
+    require_within("head.kept", kept, 0, rounds + FROM_SOURCE, whole=True)
+    capacity = head[layout.CAPACITY]
+    require_that(capacity == MOST or kept <= capacity, f"head.kept is {kept}, and there is room for {capacity}")
+    require_within("head.renewal", head[layout.RENEWAL], 1e-300, max(FIRST_RENEWAL, RENEWED * learned))
+    require_within("head.sourced", head[layout.SOURCED], 0, 1, whole=True)
+    require_within("head.verified", head[layout.VERIFIED], 0.0, rounds)
+    require_within("head.seed", head[layout.SEED], 1, MODULUS - 1, whole=True)
+
+
+def _check_scale(scale: Scale) -> None:
+    for name, part in scale._asdict().items():
+        require_finite_in(f"scale.{name}", part)
+    for name in ("variance", "recent_variance", "inverse"):
+        require_within(f"scale.{name}", getattr(scale, name), 0.0, math.inf)
+    require_that(scale.recent_inverse > 0.0, "scale.recent_inverse is not positive")
+
+
+def _check_memory(memory: Memory, classes: int) -> None:
+    require_within("memory.samples", memory.samples, -CLIP, CLIP)
+    require_that(memory.columns == memory.samples.T, "memory.columns is not memory.samples turned")
+    require_within("memory.labels", memory.labels, 0, classes - 1, whole=True)
+
+
+def _check_bayes(name: str, bayes: Bayes, reach: float) -> None:
+    for part, values in bayes._asdict().items():
+        require_finite_in(f"{name}.{part}", values)
+    require_within(f"{name}.counts", bayes.counts, 0.0, reach + 1.0)
+    require_within(f"{name}.variances", bayes.variances, 0.0, 4.0 * CLIP * CLIP)
+    require_within(f"{name}.means", bayes.means, -CLIP - ROUNDING, CLIP + ROUNDING)
+    require_within(f"{name}.precisions", bayes.precisions, 1e-9, (1.0 + ROUNDING) / LEAST_SPREAD)
+
+
+def _check_forest(forest: Forest, features: int, classes: int) -> None:
+    """Children come after their parents, so that every way down a tree ends, and inside of it."""
+    trees, nodes = forest.feature.shape
+    require_within("forest.feature", forest.feature, -classes, features - 1, whole=True)
+    splits = forest.feature >= 0.0
+    parents = np.broadcast_to(np.arange(nodes), (trees, nodes))[splits]
+    children = forest.child[splits]
+    require_within("forest.child", children, 1, nodes - 2, whole=True)
+    require_that(children > parents, "forest.child holds a node that comes before its parent")
+    require_within("the thresholds of forest.value", forest.value[splits], -CLIP, CLIP)
+    require_within("the counts of forest.value", forest.value[~splits], 0.0, 1e300)
+
+
+def _check_arbiter(arbiter: Arbiter, *, sourced: bool) -> None:
+    require_within("arbiter.losses", arbiter.losses, 0.0, WORST_LOSS + ROUNDING)
+    require_probability_like("arbiter.trust", arbiter.trust)
+    require_probability_like("arbiter.guard", arbiter.guard)
+    require_that(sourced or arbiter.guard[1] <= ROUNDING, "arbiter.guard trusts a source that is not there")
