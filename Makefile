@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
+LABEL_STUDIO := .venv-label-studio
 APT := test "$$(id -u)" = 0 && apt-get install -y -qq --no-install-recommends
 
-.PHONY: run test kills peers figure3 theory bench docs clean
+.PHONY: run test test-label-studio kills peers figure3 theory bench docs clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/osamd reproduce rotating-gaussian --out results/rotating-gaussian
@@ -35,6 +36,10 @@ test: $(VENV)/.installed-test peers
 kills: $(VENV)/.installed-test peers
 	OSAMD_KILLS=60 $(BIN)/pytest tests/service/test_stream_kills.py -q -s
 
+# The bridge against a real Label Studio server, which is large and gets an environment of its own.
+test-label-studio: $(VENV)/.installed-test $(LABEL_STUDIO)/.installed
+	LABEL_STUDIO=$(abspath $(LABEL_STUDIO)/bin/label-studio) $(BIN)/pytest tests/service/test_label_studio_real.py
+
 # What tests of the service use where it can be had: a browser and a database. Without them those tests are skipped.
 peers:
 	@command -v chromium >/dev/null || $(APT) chromium >/dev/null 2>&1 || echo "no chromium: tests in a browser are skipped"
@@ -57,5 +62,10 @@ $(BENCH)/.installed: constraints-bench.txt
 	-grep -v '^#' constraints-bench.txt | xargs -n 1 $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-bench.txt
 	@touch $@
 
+$(LABEL_STUDIO)/.installed:
+	$(PYTHON) -m venv $(LABEL_STUDIO)
+	$(LABEL_STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check "label-studio>=1.20,<2"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(BENCH) results site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(LABEL_STUDIO) results site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,7 +2,8 @@
 
 The server is a process of its own, as `osamd serve` starts it, on a linear model of 54 features with a budget of 5 %;
 this process sends, over a few connections, bodies that were made before. Every answer is read and checked. Then the
-service is killed again and again (`service_kills`), and sent what nobody should send (`service_fuzz`).
+service is killed again and again (`service_kills`), sent what nobody should send (`service_fuzz`), and kept busy by
+strangers (`service_strangers`).
 """
 
 from __future__ import annotations
@@ -71,6 +72,10 @@ def report(seconds: float, kills: int, hostile: int) -> Report:
         if hostile:
             content["hostile"] = _hostile(folder, hostile)
             tables.append(_counts("Malformed and hostile requests", content["hostile"]))
+            from benchmarks.service_strangers import strangers
+
+            content["strangers"] = strangers(folder / "strangers")
+            tables.append(_counts("Strangers who hold connections", content["strangers"]))
     return Report(tables, content)
 
 

@@ -126,6 +126,17 @@ class Client:
         """Leave a query to others."""
         return self._call("POST", f"/v1/queries/{round}/skip", {"holder": holder})
 
+    def none(self, round: int, holder: str) -> dict[str, Any]:
+        """Say that no class fits: the query ends without a label."""
+        return self._call("POST", f"/v1/queries/{round}/none", {"holder": holder})
+
+    def medium(self, round: int, place: str) -> tuple[str, bytes]:
+        """The image or the sound ("audio") of a query: its type and its bytes."""
+        with self._reached():
+            answer = self._http.get(f"/v1/queries/{round}/{place}")
+        _refuse(answer)
+        return answer.headers["content-type"], answer.content
+
     def expire(self, round: int) -> dict[str, Any]:
         """Give up waiting for a label."""
         return self._call("POST", f"/v1/queries/{round}/expire", {})

@@ -317,11 +317,11 @@ def _roles(app: Any) -> dict[str, str]:
         access.person: "any token",
     }
     told: dict[str, str] = {}
-    for prefix, router in (("/v1", routes.router), ("/v1", desk_routes.router), ("", _web())):
+    for router in (routes.samples, routes.router, desk_routes.router, _web()):
         for route in router.routes:
             called = set(_calls(route.dependant))
             role = next((text for call, text in words.items() if call in called), "no token")
-            told |= {f"{method} {prefix}{route.path}": role for method in route.methods}
+            told |= {f"{method} {route.path}": role for method in route.methods}
     return told
 
 

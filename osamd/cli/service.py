@@ -1,5 +1,4 @@
-"""The commands of the service: init, serve, streams, token, replay, export, send, backup, restore, demo, and those of
-admins."""
+"""The commands of the service: init, serve, streams, token, replay, export, send, those of admins, and others'."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from osamd.service.admin_commands import archive, change, erase
-from osamd.service.admin_commands import require_service as _require_service
+from osamd.cli.label_studio import label_studio
+from osamd.cli.service_admin import archive, change, erase, require_service
 
 Folder = Annotated[Path, typer.Argument(metavar="STATE", help="The folder of the service.")]
 Database = Annotated[
@@ -82,7 +81,7 @@ def init(
 
     Example: osamd init shop --source orders.csv --label fraud --budget 5%
     """
-    _require_service()
+    require_service()
     from osamd.paper.methods import KNOWN
     from osamd.service import creating
 
@@ -141,6 +140,15 @@ def serve(
             "--trust-code", help="Run the code that STATE names for its network, though it was made elsewhere."
         ),
     ] = False,
+    alarm_webhook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", envvar="OSAMD_ALARM_WEBHOOK", help="Post JSON to it when health goes to alarm, and back."
+        ),
+    ] = None,
+    log_format: Annotated[
+        str, typer.Option(metavar="text|json", help="Of the log of the process; json has a line for every request.")
+    ] = "text",
 ) -> None:
     """Serve decisions, queries, and the pages for those who label, until Ctrl-C; all streams of a folder of folders.
 
@@ -148,31 +156,37 @@ def serve(
 
     Example: osamd serve --dir shop --port 8000
     """
-    _require_service()
+    require_service()
     from osamd.service import server, trust
+    from osamd.service.alarm import checked
+    from osamd.service.requests import set_up_logs
     from osamd.service.state import CONFIG
+    from osamd.service.telemetry import tracing
 
+    set_up_logs(log_format)
+    if alarm_webhook is not None:
+        checked(alarm_webhook)
     if trust_code:
         os.environ[trust.VARIABLE] = "1"
-    if model is None and state.is_dir() and not (state / CONFIG).exists() and any(state.glob(f"*/{CONFIG}")):
-        server.serve_streams(
-            state,
-            host=host,
-            port=port,
-            database=database,
-            secure_cookie=secure_cookie,
-            ready=lambda url: print(f"osamd serves the streams in {state} at {url}; Ctrl-C ends it.", flush=True),
-        )
-        return
-    server.serve(
-        server.state_of(state, model),
-        host=host,
-        port=port,
-        database=database,
-        secure_cookie=secure_cookie,
-        as_written=as_written,
-        ready=lambda url: print(f"osamd serves {state} at {url} (label: {url}/label); Ctrl-C ends it.", flush=True),
-    )
+    where: dict[str, Any] = {"host": host, "port": port, "database": database}
+    traces = tracing()
+    outward: dict[str, Any] = {"secure_cookie": secure_cookie, "alarm_webhook": alarm_webhook, "tracing": traces}
+    many = model is None and state.is_dir() and not (state / CONFIG).exists() and any(state.glob(f"*/{CONFIG}"))
+    try:
+        if many:
+            told = f"osamd serves the streams in {state} at {{url}}; Ctrl-C ends it."
+            server.serve_streams(state, **where, **outward, ready=lambda url: _say(told, url))
+        else:
+            told = f"osamd serves {state} at {{url}} (label: {{url}}/label); Ctrl-C ends it."
+            made = server.state_of(state, model)
+            server.serve(made, **where, **outward, as_written=as_written, ready=lambda url: _say(told, url))
+    finally:
+        if traces is not None:
+            traces.stop()
+
+
+def _say(told: str, url: str) -> None:
+    print(told.replace("{url}", url), flush=True)
 
 
 def streams(
@@ -186,7 +200,7 @@ def streams(
 
     Example: osamd streams /var/lib/osamd --archive pumps
     """
-    _require_service()
+    require_service()
     from osamd.service import streams as many
     from osamd.service.state import CONFIG
 
@@ -219,7 +233,7 @@ def token(
 
     Example: osamd token shop --name anna --role annotator
     """
-    _require_service()
+    require_service()
     from osamd.service import auth
     from osamd.service.server import opened
 
@@ -255,7 +269,7 @@ def replay(
 
     Example: osamd replay shop --budget 2%
     """
-    _require_service()
+    require_service()
     from osamd.service.replay import show_replay
 
     show_replay(state, database, _given(budget, budget_window, max_labels, method=method, eta=eta, sigma=sigma))
@@ -273,7 +287,7 @@ def export(
 
     Example: osamd export shop labels.csv --labels
     """
-    _require_service()
+    require_service()
     from osamd.service.fold import folded
     from osamd.service.server import opened
 
@@ -305,7 +319,7 @@ def send(
 
     Example: osamd send today.csv --url http://127.0.0.1:8000
     """
-    _require_service()
+    require_service()
     from osamd.client import Client, ServiceError
     from osamd.errors import InputError
     from osamd.service import sending
@@ -331,7 +345,7 @@ def backup(
 
     Example: osamd backup shop /backup/shop-monday
     """
-    _require_service()
+    require_service()
     from osamd.service.exporting import back_up
 
     print(f"Wrote {place}: {back_up(state, database, place)!r}")
@@ -345,7 +359,7 @@ def restore(
 
     Example: osamd restore /backup/shop-monday shop
     """
-    _require_service()
+    require_service()
     from osamd.service.exporting import back_up
 
     print(f"Made {state}: {back_up(place, None, state)!r}")
@@ -361,7 +375,7 @@ def demo(
     The dashboard moves at once; on the page Label there is time to answer before the simulated person does. All is
     kept in a temporary folder, and gone with Ctrl-C.
     """
-    _require_service()
+    require_service()
     import tempfile
     import webbrowser
 
@@ -424,4 +438,5 @@ COMMANDS: tuple[Any, ...] = (
     backup,
     restore,
     demo,
+    label_studio,
 )

@@ -9,7 +9,7 @@ from osamd.service import retention, wire
 from osamd.service.access import Admin, App, KnownRoute, json_answer
 from osamd.service.desk import Refusal
 
-router = APIRouter(route_class=KnownRoute, tags=["admin"])
+router = APIRouter(prefix="/v1", route_class=KnownRoute, tags=["admin"])
 
 
 @router.post("/budget", response_model=wire.Budget)

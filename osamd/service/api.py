@@ -11,11 +11,13 @@ from starlette.concurrency import run_in_threadpool
 from osamd import __version__
 from osamd.service import admin_routes, auth, desk_routes, routes, sse, web, wire
 from osamd.service.access import Parts
+from osamd.service.alarm import Alarm
 from osamd.service.engine import Engine
 from osamd.service.guard import Guard
 from osamd.service.log import Log
 from osamd.service.metrics import Metrics
 from osamd.service.refusals import HANDLERS
+from osamd.service.telemetry import Tracing
 
 
 def make_app(
@@ -25,24 +27,41 @@ def make_app(
     hosts: frozenset[str] | None = None,
     secure_cookie: bool = False,
     may_open: bool = True,
+    alarm_webhook: str | None = None,
+    tracing: Tracing | None = None,
 ) -> FastAPI:
     """The service around an engine, which starts and stops with it.
 
     `may_open`: whether it needs no token while there are none; for what others can reach, say False, so that revoking
-    the last token does not let everybody in.
+    the last token does not let everybody in. `alarm_webhook`: an address that is told of the alarm and of its end.
     """
     bell = sse.Bell()
-    parts = Parts(engine, log, auth.Doorkeeper(log, may_open), bell, Metrics(engine), secure_cookie)
+    state = engine.state
+    if tracing is not None:
+        engine.do = tracing.around(engine.do)  # type: ignore[method-assign]
+    alarm = None
+    if alarm_webhook is not None:
+        alarm = Alarm(alarm_webhook, state.schema.title, state.folder / "alarm.json", engine.status)
+    parts = Parts(engine, log, auth.Doorkeeper(log, may_open), bell, Metrics(engine, alarm), secure_cookie)
+
+    def changed() -> None:
+        bell.ring()
+        if alarm is not None:
+            alarm.look()
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         bell.bind()
-        engine.changed = bell.ring
+        engine.changed = changed
         await run_in_threadpool(engine.start)
+        if alarm is not None:
+            alarm.start()
         try:
             yield
         finally:
             bell.close()
+            if alarm is not None:
+                await run_in_threadpool(alarm.stop)
             await run_in_threadpool(engine.stop)
 
     app = FastAPI(
@@ -58,9 +77,10 @@ def make_app(
     app.state.parts = parts
     app.add_middleware(parts.metrics.timed)
     app.add_middleware(Guard, hosts=hosts)
-    app.include_router(routes.router, prefix="/v1")
-    app.include_router(desk_routes.router, prefix="/v1")
-    app.include_router(admin_routes.router, prefix="/v1")
+    app.include_router(routes.samples)
+    app.include_router(routes.router)
+    app.include_router(desk_routes.router)
+    app.include_router(admin_routes.router)
     app.include_router(web.router)
     for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, handler)

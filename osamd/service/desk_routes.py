@@ -14,7 +14,7 @@ from osamd.service.desk import Refusal
 from osamd.service.display import medium_of
 from osamd.service.tables import events
 
-router = APIRouter(route_class=KnownRoute, tags=["queries"])
+router = APIRouter(prefix="/v1", route_class=KnownRoute, tags=["queries"])
 
 Order = Annotated[wire.Order, Query(description="Or the least certain first.")]
 Limit = Annotated[int, Query(ge=1, le=1000)]

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from osamd.service.alarm import Alarm
 from osamd.service.desk import Refusal
 from osamd.service.engine import Engine
 
@@ -41,8 +42,8 @@ _GAUGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
 class Metrics:
     """The figures of one engine."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, alarm: Alarm | None = None) -> None:
+        self._engine, self._alarm = engine, alarm
         self._registry = CollectorRegistry()
         self._registry.register(self)
         self._seconds = Histogram(
@@ -60,6 +61,11 @@ class Metrics:
         """What Prometheus' library asks for."""
         told = "Seconds since the log was last written."
         yield GaugeMetricFamily("osamd_last_commit_age_seconds", told, value=self._engine.age)
+        if self._alarm is not None:
+            told = "1 while a change of the alarm waits to be told to the webhook."
+            yield GaugeMetricFamily("osamd_alarm_webhook_pending", told, value=int(self._alarm.pending))
+            told = "Attempts to tell it that failed."
+            yield CounterMetricFamily("osamd_alarm_webhook_failures", told, value=self._alarm.failures)
         try:
             status = self._engine.status()
         except Refusal:

@@ -14,13 +14,13 @@ from osamd import __version__
 from osamd.errors import InputError
 from osamd.service import arrow, sse, views, wire
 from osamd.service import labels as labels_out
-from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Member, Parts, json_answer
+from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Member, Parts, SampleRoute, json_answer
 from osamd.service.desk import Answer, Refusal
 from osamd.service.display import Display
 from osamd.service.engine import Sample
 from osamd.service.refusals import Refused
 
-router = APIRouter(route_class=KnownRoute)
+router = APIRouter(prefix="/v1", route_class=KnownRoute)
 
 
 def _number_of(body: Any) -> str:
@@ -37,7 +37,10 @@ SampleBody = Annotated[
 LabelBody = Annotated[Annotated[wire.Told, Tag("one")] | Annotated[wire.Labels, Tag("many")], Discriminator(_number_of)]
 
 
-@router.post("/samples", tags=["samples"], response_model=wire.Decided | wire.Decisions)
+samples = APIRouter(prefix="/v1", route_class=SampleRoute)
+
+
+@samples.post("/samples", tags=["samples"], response_model=wire.Decided | wire.Decisions)
 async def decide(body: SampleBody, parts: App, who: Client) -> Response:
     """Decide on one sample or on several, one after the other, and say whether their labels are asked for.
 
@@ -183,7 +186,7 @@ async def events(
     last_event_id: Annotated[str | None, Header(description="Go on after this one.")] = None,
 ) -> StreamingResponse:
     """Server-sent events: `status` at most four times a second, and `query`, `label`, `expire`, `skip`, `claim`."""
-    sse.refuse_many(parts.bell)
+    await sse.refuse_many(parts.bell)
     after = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 16 else None
 
     def told() -> str | None:

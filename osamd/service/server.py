@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.config import LOGGING_CONFIG
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from osamd.errors import InputError
@@ -24,6 +25,7 @@ from osamd.service.database import StorageError
 from osamd.service.engine import Engine
 from osamd.service.guard import overloaded
 from osamd.service.log import Log
+from osamd.service.requests import Requests, logs_are_set_up
 from osamd.service.state import CONFIG, State, create, open_state
 
 MOST_CONNECTIONS = 768
@@ -72,13 +74,13 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     database: str | None = None,
-    secure_cookie: bool = False,
     as_written: bool = False,
     ready: Callable[[str], None] = lambda url: None,
+    **outward: Any,
 ) -> None:
     """Serve until the process is told to end; `ready` gets the address once samples are taken.
 
-    `as_written`: see `Engine.start`.
+    `as_written`: see `Engine.start`; `outward`: secure_cookie, alarm_webhook and tracing of `make_app`.
     """
     log = open_log(state, database)
     engine = Engine(state, log)
@@ -86,7 +88,7 @@ def serve(
         engine.start(as_written)
         _remember(state, log, database)
         try:
-            _run(engine, log, listening, host, secure_cookie, ready)
+            _run(engine, log, listening, host, ready, outward)
         finally:
             engine.stop()
     if engine.failure:
@@ -102,13 +104,13 @@ def serve_streams(
     host: str = "127.0.0.1",
     port: int = 8000,
     database: str | None = None,
-    secure_cookie: bool = False,
     ready: Callable[[str], None] = lambda url: None,
+    **outward: Any,
 ) -> None:
-    """Serve every stream in a folder, each at /NAME, until the process is told to end."""
+    """Serve every stream in a folder, each at /NAME, until the process is told to end; `outward` as for `serve`."""
     from osamd.service.streams import Streams
 
-    streams = Streams(root, host=host, database=database, secure_cookie=secure_cookie)
+    streams = Streams(root, host=host, database=database, **outward)
 
     @asynccontextmanager
     async def life(_: Any) -> AsyncIterator[None]:
@@ -120,7 +122,7 @@ def serve_streams(
 
     streams.app.router.lifespan_context = life
     with _listening(host, port) as listening:
-        _serve_app(streams.app, listening, host, ready, streams.close_listeners)
+        _serve_app(Requests(streams.app, outward.get("tracing")), listening, host, ready, streams.close_listeners)
     if streams.failures:
         told = "; ".join(f"{name}: {why}" for name, why in streams.failures.items())
         raise InputError(f"logs could not be written at the end ({told}). What was answered is not lost.")
@@ -140,7 +142,12 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def _run(
-    engine: Engine, log: Log, listening: socket.socket, host: str, secure_cookie: bool, ready: Callable[[str], None]
+    engine: Engine,
+    log: Log,
+    listening: socket.socket,
+    host: str,
+    ready: Callable[[str], None],
+    outward: dict[str, Any],
 ) -> None:
     open_to_all = not auth.token_names(log)
     if open_to_all and not is_loopback(host):
@@ -150,8 +157,8 @@ def _run(
         )
     # By an open service only names of this machine are answered to.
     hosts = LOCAL_NAMES | {host} if open_to_all else None
-    app = make_app(engine, log, hosts=hosts, secure_cookie=secure_cookie, may_open=open_to_all)
-    _serve_app(app, listening, host, ready, app.state.parts.bell.close)
+    app = make_app(engine, log, hosts=hosts, may_open=open_to_all, **outward)
+    _serve_app(Requests(app, outward.get("tracing")), listening, host, ready, app.state.parts.bell.close)
 
 
 def _serve_app(
@@ -159,6 +166,7 @@ def _serve_app(
 ) -> None:
     config = uvicorn.Config(
         app,
+        log_config=None if logs_are_set_up() else LOGGING_CONFIG,
         log_level="error",  # a line for every malformed request would let strangers fill the disk
         access_log=False,
         server_header=False,

@@ -20,6 +20,8 @@ from osamd.service.engine import Engine
 from osamd.service.log import Log
 
 MOST_LISTENERS = 64
+PARTING = 0.1
+"""Seconds in which a connection that was closed is surely forgotten: a page that is loaded again closes one first."""
 SHORTEST = 0.25
 """Seconds between two messages of how it stands."""
 LONGEST = 15.0
@@ -63,8 +65,10 @@ class Bell:
             return False
 
 
-def refuse_many(bell: Bell) -> None:
-    """Refuse one listener too many."""
+async def refuse_many(bell: Bell) -> None:
+    """Refuse one listener too many, once those who have just gone had time to make room."""
+    if bell.listeners >= MOST_LISTENERS:
+        await asyncio.sleep(PARTING)
     if bell.listeners >= MOST_LISTENERS:
         raise Refusal("overloaded", f"{MOST_LISTENERS} listeners are connected; ask /v1/status now and then instead.")
 

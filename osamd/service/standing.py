@@ -50,7 +50,18 @@ def _agreement(opinions: dict[str, Any]) -> dict[str, Any]:
     share = opinions["agreed"] / number if number else None
     chance = sum(a * b for a, b in zip(first, second, strict=True)) / number**2 if number else 1.0
     kappa = (share - chance) / (1.0 - chance) if share is not None and chance < 1.0 else None
-    return {"number": number, "agreed": opinions["agreed"], "share": share, "kappa": kappa}
+    low, high = _wilson(opinions["agreed"], number)
+    return {"number": number, "agreed": opinions["agreed"], "share": share, "low": low, "high": high, "kappa": kappa}
+
+
+def _wilson(count: int, number: int) -> tuple[float | None, float | None]:
+    """The interval of a share at a level of 90 %, by Wilson's score."""
+    if number == 0:
+        return None, None
+    z = 1.6449
+    middle = (count + z * z / 2) / (number + z * z)
+    half = z * math.sqrt(count * (number - count) / number + z * z / 4) / (number + z * z)
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def point(live: Fold, pending: int, decided: Array, at: float) -> dict[str, Any]:

@@ -49,8 +49,8 @@ class Stream(NamedTuple):
 class Streams:
     """The app of many streams."""
 
-    def __init__(self, root: Path, *, host: str, database: str | None, secure_cookie: bool) -> None:
-        self._root, self._host, self._database, self._secure = root, host, database, secure_cookie
+    def __init__(self, root: Path, *, host: str, database: str | None, **outward: Any) -> None:
+        self._root, self._host, self._database, self._outward = root, host, database, outward
         self._open: dict[str, Stream] = {}
         self._refused: dict[str, str] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -130,7 +130,7 @@ class Streams:
         hosts = LOCAL_NAMES | {self._host} if open_to_all else None
         engine.start()
         state.remember(None if self._database is None else log.place)
-        return engine, make_app(engine, log, hosts=hosts, secure_cookie=self._secure, may_open=open_to_all)
+        return engine, make_app(engine, log, hosts=hosts, may_open=open_to_all, **self._outward)
 
     async def _close(self, name: str) -> None:
         await self._open[name].life.aclose()

@@ -85,5 +85,7 @@ async def _document(parts: Parts, waiting: Sequence[Waiting], pending: int) -> A
 
     yield b'{"queries":['
     for start in range(0, len(waiting), BLOCK):
-        yield (b"," if start else b"") + await run_in_threadpool(block, waiting[start : start + BLOCK])
+        async with parts.listing:
+            listed = await run_in_threadpool(block, waiting[start : start + BLOCK])
+        yield (b"," if start else b"") + listed
     yield b'],"pending":%d}' % pending

@@ -363,11 +363,14 @@ class Wild(Out):
 
 
 class Agreement(Out):
-    """How far two people agree on the same samples; Cohen's `kappa` is 0 for chance and 1 for full agreement."""
+    """How far two people agree on the same samples, with the interval of the share at a level of 90 %; Cohen's `kappa`
+    is 0 for chance and 1 for full agreement."""
 
     number: int
     agreed: int
     share: float | None
+    low: float | None
+    high: float | None
     kappa: float | None
 
 

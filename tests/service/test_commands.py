@@ -518,7 +518,7 @@ def test_a_database_that_fails_under_a_command_is_told_in_a_sentence(tmp_path, m
 
 def test_every_command_of_the_service_has_help_with_an_example_or_needs_none(capsys):
     for command in commands.COMMANDS:
-        assert main([command.__name__, "--help"]) == 0
+        assert main([command.__name__.replace("_", "-"), "--help"]) == 0
         told = " ".join(capsys.readouterr().out.replace("│", " ").split())
         assert "Example: osamd" in told or command.__name__ == "demo"
         if command.__name__ in ("init", "replay"):

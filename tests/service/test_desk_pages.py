@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 
 import numpy as np
 import pytest
@@ -195,7 +196,9 @@ def test_two_people_judge_the_same_samples_by_keys_and_agreement_is_on_the_dashb
     assert rounds <= seen["ann"] & seen["bob"]
     watched, page = person(browser, desk, "ann")
     page.goto("/dashboard")
-    expect(page.locator("#health-about")).to_contain_text("Two people agree on")
+    expect(page.locator("#agreement")).to_have_text(
+        re.compile(r"^Two people agree on \d+ % \(\d+ to \d+ %\) of \d+\.$")
+    )
     expect(page).to_have_title("Dashboard · Mail")
     assert served.status()["second_opinions"]["number"] >= before + 3
     watched.close()

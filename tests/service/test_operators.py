@@ -15,6 +15,7 @@ from http_cases import JSON, Served, Web, small_state
 from silent_proxy import SilentProxy
 
 import osamd
+from benchmarks.service_strangers import strangers
 from osamd.cli.app import main
 from osamd.errors import InputError
 from osamd.service import auth, bodies, engine, exporting, postgres, server, writer
@@ -463,7 +464,7 @@ def test_strangers_who_withhold_bodies_take_no_memory(tmp_path):
 def test_half_heads_of_one_address_starve_nobody(tmp_path):
     with Served(small_state(tmp_path / "state")) as served:
         half = []
-        for _ in range(900):
+        for _ in range(900):  # `python -m benchmarks --service` tries 1,500
             half.append(served.connect())
             half[-1].sendall(b"GET /v1/status HTTP/1.1\r\nhost: ")
         assert served.send("GET", "/v1/status").status == 200
@@ -491,6 +492,14 @@ def test_answers_that_nobody_reads_starve_nobody(tmp_path):
         assert resident(served.process.pid) < 600.0  # and not sixty documents of five megabytes, made twice
         for one in unread:
             one.close()
+
+
+def test_the_benchmark_of_strangers_tells_memory_and_the_longest_wait_of_others(tmp_path):
+    told = strangers(tmp_path, bodies=20, heads=50, unread=5)
+    assert (told["withheld_bodies"], told["half_heads"], told["unread_answers"]) == (20, 50, 5)
+    assert told["memory_for_withheld_bodies_mb"] < 100.0
+    for beside in ("withheld_bodies", "half_heads", "unread_answers"):
+        assert 0.0 < told[f"wait_beside_{beside}_s"] < 60.0
 
 
 def test_much_that_is_on_its_way_from_one_address_is_refused(tmp_path, monkeypatch):

@@ -118,6 +118,10 @@ def test_twenty_samples_labelled_by_keys_move_the_numbers_of_the_dashboard(serve
     expect(dashboard.locator("#pending")).to_have_text("5")
     expect(dashboard.locator("#pending-about")).to_contain_text(f"{told + 20} told")
     expect(dashboard.locator("#accuracy")).to_have_text(re.compile(r"^\d+\.\d %$"))
+    expect(dashboard.locator("#accuracy-about")).to_have_text(re.compile(r"^\d+ to \d+ %, from \d+ labels$"))
+    expect(dashboard.locator("#accuracy-recent")).to_have_text(re.compile(r"^lately \d+\.\d % \(\d+ to \d+ %\)$"))
+    title = served.call("GET", "/v1/schema")["title"]
+    expect(dashboard).to_have_title(re.compile(rf"^(Dashboard|Alarm) · {re.escape(title)}$"))
     assert [served.label_of(round, CLASSES) for round in rounds[:20]] == [CLASSES[i % 3] for i in range(20)]
 
 

@@ -21,6 +21,7 @@ export class Choices {
     this.#root.dataset.size = longest <= 4 ? "short" : classes.length > 6 ? "many" : "few";
     setText(byId("keys"), spans(this.keys));
     this.#box.hidden = classes.length < SEARCHED;
+    byId("finds").hidden = this.#box.hidden;
     this.#box.placeholder = `Find in ${classes.length} classes`;
     this.#box.oninput = () => this.#seek(); // in place of those of the classes before
     this.#box.onkeydown = (event) => this.#picked(event, answer);

@@ -74,20 +74,17 @@ function showStatus(status) {
   tile("rounds", status.rounds < 1e8 ? count(status.rounds) : compact(status.rounds), `${compact(today.rounds)} today`);
   byId("rounds").title = count(status.rounds);
   const known = Number.isFinite(all.value);
-  const half = known && Number.isFinite(all.low) ? (all.high - all.low) / 2 : NaN;
-  const between = `(${percent(clip(recent.low), 0)} to ${percent(clip(recent.high), 0)})`;
-  const lately = Number.isFinite(recent.value) ? `lately ${percent(clip(recent.value))} ${between}` : "";
-  const from = known ? `from ${compact(all.labels)} labels` : `too few labels: ${all.labels}, and ${LABELS_NEEDED} are needed`;
+  const lately = Number.isFinite(recent.value) ? `lately ${percent(clip(recent.value))} (${between(recent)})` : "";
+  const from = known ? `${between(all)}, from ${compact(all.labels)} labels` : `too few labels: ${all.labels}, and ${LABELS_NEEDED} are needed`;
   tile("accuracy", percent(clip(all.value)), from);
-  setText(byId("accuracy-half"), Number.isFinite(half) ? `± ${(100 * half).toFixed(1)}` : "");
   setText(byId("accuracy-recent"), lately);
-  const bounds = `${percent(all.low)} to ${percent(all.high)}, at a level of ${percent(all.level, 0)}`;
-  byId("accuracy").title = known ? bounds : "";
+  byId("accuracy-about").title = `With a probability of ${percent(all.level, 0)} it is within this interval.`;
   const limit = budget.rate === null ? "no budget set" : `budget ${percent(budget.rate)}`;
   const since = budget.since ? ` since round ${compact(budget.since)}` : "";
   tile("asked", percent(budget.spent), `${limit}${since} · ${compact(status.asked)} asked`);
   const rest = ["held", "told", "expired"].map((name) => `${compact(status[name])} ${name}`);
   tile("pending", compact(status.pending), rest.join(" · "));
+  setText(byId("agreement"), agreement(status.second_opinions));
   const alike = status.method === "osamd-preset"; // its mixture decides, and gives the pseudolabel
   quarrel.figure.hidden = alike;
   waiting.figure.classList.toggle("wide", alike); // no gap where five charts are left beside the first
@@ -97,6 +94,11 @@ function showStatus(status) {
   if (status.rounds !== drawn.rounds || status.told !== drawn.told) refresh();
 }
 
+/** The interval of an estimate, in words. */
+function between({ low, high }) {
+  return `${percent(clip(low), 0).replace(/\s*%$/, "")} to ${percent(clip(high), 0)}`;
+}
+
 function tile(id, text, about) {
   setText(byId(id), text);
   setText(byId(`${id}-about`), about);
@@ -104,19 +106,21 @@ function tile(id, text, about) {
 
 const WORDS = { fine: "Fine", unknown: "Unknown", alarm: "Alarm" };
 
-function showHealth({ state, why, remedy, pseudolabel_error: wrong }, { rounds, wild, second_opinions: second }) {
+function showHealth({ state, why, remedy }, { rounds, wild }) {
   const before = now?.health.state === "alarm"; // only the change is spoken
   const alarm = state === "alarm";
   if (alarm !== before) setText(byId("spoken"), alarm ? `Alarm. ${why}` : "The alarm is over.");
   byId("health-tile").classList.toggle("alarm", alarm);
   byId("health-tile").classList.toggle("unknown", state === "unknown");
   setText(byId("health"), rounds === 0 ? UNKNOWN : WORDS[state]);
-  const lately = `Lately about ${percent(wrong)} of the pseudolabels were wrong.`;
-  const calm = state === "unknown" ? "Too few labels of late to say that it is fine." : Number.isFinite(wrong) ? lately : "";
-  const parts = [why || (rounds === 0 ? "No rounds yet." : calm), remedy];
+  const parts = [why, remedy];
   if (wild.count) parts.push(`${count(wild.count)} wild samples were refused: ${wild.last}`);
-  if (second.number) parts.push(`Two people agree on ${percent(second.share, 0)} of ${count(second.number)} samples.`);
   setText(byId("health-about"), parts.filter(Boolean).join(" "));
+}
+
+function agreement({ share: agreed, low, high, number: samples }) {
+  if (!samples) return "";
+  return `Two people agree on ${percent(agreed, 0)} (${between({ low, high })}) of ${count(samples)}.`;
 }
 
 // ---- charts
@@ -165,7 +169,7 @@ function draw({ points, classes }) {
       { name: "recent rounds", values: recent, low: near("recent_low"), high: near("recent_high"), slot: 1 },
     ],
     range: span(steady, [0, 1]),
-    empty: points.length ? "No labels yet" : undefined,
+    empty: points.length ? (now?.told ? "Too few labels yet" : "No labels yet") : undefined,
   });
   const asked = column("asked");
   const [all, lately] = rates(x.rounds, asked);
@@ -235,7 +239,8 @@ function drawMix(all, classes) {
   }
   showMix(stacked);
   const top = most(series.flatMap(({ values }) => values), 0.02);
-  mix.chart.show({ ...x, series, range: stacked ? [0, 1] : [0, Math.min(1, 1.1 * top)] });
+  const empty = now?.rounds ? "Too few rounds yet" : undefined;
+  mix.chart.show({ ...x, series, range: stacked ? [0, 1] : [0, Math.min(1, 1.1 * top)], empty });
 }
 
 const nothing = { points: [], classes: [] };

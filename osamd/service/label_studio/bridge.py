@@ -1,0 +1,200 @@
+"""The bridge: each pass compares the queries that wait with the tasks in Label Studio, and does what is missing.
+
+- A query without a task gets one. A task carries the key of its query, so a bridge that was killed finds what it has
+  made.
+- The first choice of a task whose query waits is told as its answer. A query that was answered waits no more, so
+  nothing is told twice; the service, too, takes an answer once.
+- A task that nobody has answered, and whose query waits no more, is removed; so is a second task of one query.
+
+Most passes read only what changed there of late; now and then one reads all tasks, which mends whatever was missed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from osamd.client import Client, ServiceError
+from osamd.errors import InputError
+from osamd.service.label_studio.api import Annotated, LabelStudio, LabelStudioError, Project
+from osamd.service.label_studio.tasks import NONE, config, key_of, kinds_in, kinds_of, task
+
+MOST_QUERIES = 1000
+"""Queries that have a task at the same time: as many as the service lists."""
+READ_ALL = 300.0
+"""Seconds between two passes that read all tasks."""
+OVERLAP = timedelta(seconds=60)
+"""A change may be seen that much later than Label Studio dates it, where its requests overlap."""
+MOMENT = "%Y-%m-%dT%H:%M:%S.%fZ"
+"""How Label Studio writes a time; it refuses any other way."""
+LONGEST_WAIT = 60.0
+"""Seconds between two passes while one side does not answer."""
+ENDED = ("answered", "expired", "not-asked", "unknown")
+"""Refusals of an answer that came too late."""
+
+
+class Done(NamedTuple):
+    """What one pass did."""
+
+    made: int = 0
+    answered: int = 0
+    late: int = 0
+    """Answers to queries that somebody else has ended meanwhile."""
+    removed: int = 0
+
+
+class Bridge:
+    """See the module. `project` is the title or the number of the project there, that of the stream by default;
+    `predictions`: whether tasks carry the model's."""
+
+    def __init__(
+        self, service: Client, studio: LabelStudio, project: str | None = None, predictions: bool = True
+    ) -> None:
+        self._service, self._studio, self._named, self._predictions = service, studio, project, predictions
+        self._project: Project | None = None
+        self._open: dict[str, int] = {}
+        """The tasks that nobody has answered, as far as is known, by their keys."""
+        self._made: set[str] = set()
+        """The keys of all tasks, as far as is known."""
+        self._since: str | None = None
+        self._read_all_at = -READ_ALL
+
+    def step(self) -> Done:
+        """One pass; whatever breaks it off, the next one looks at everything anew and goes on."""
+        try:
+            return self._step()
+        except (ServiceError, LabelStudioError):
+            self._project, self._since, self._read_all_at = None, None, -READ_ALL
+            raise
+
+    def _step(self) -> Done:
+        schema = self._service.schema()
+        waiting = {key_of(query): query for query in self._service.queries(limit=MOST_QUERIES)}
+        project = self._found(schema, list(waiting.values()))
+        if project is None:
+            return Done()
+        kinds, completed = kinds_in(project.label_config, schema)
+        if completed is not None:
+            self._studio.set_config(project.id, completed)
+            self._project = None  # look again next time
+        tasks, doubles = self._read(project)
+        answered, late = self._tell(schema, [one for one in tasks if one.key in waiting and one.choice is not None])
+        missing = [query for key, query in waiting.items() if key not in self._made]
+        made = [task(query, kinds, self._service.medium, self._predictions) for query in missing]
+        self._studio.create_tasks(project.id, made)
+        self._made |= {key_of(query) for query in missing}
+        stale = [] if len(waiting) >= MOST_QUERIES else [key for key in self._open if key not in waiting]
+        gone = [self._open[key] for key in stale] + doubles
+        if gone:
+            self._studio.remove_tasks(project.id, gone)
+        for key in stale:
+            del self._open[key]
+        if tasks:
+            last = max(datetime.fromisoformat(one.updated_at) for one in tasks)
+            self._since = (last - OVERLAP).astimezone(UTC).strftime(MOMENT)
+        return Done(len(missing), answered, late, len(gone))
+
+    def _found(self, schema: dict[str, Any], queries: Sequence[Any]) -> Project | None:
+        """The project, made where there is none once there are queries to show: they say what it must show."""
+        if self._project is not None:
+            return self._project
+        title = self._named or schema["title"]
+        if self._named and self._named.isdecimal():
+            self._project = self._studio.project(int(self._named))
+            return self._project
+        found = self._studio.projects(title)
+        if not found and queries:
+            self._studio.create_project(
+                title=title,
+                description="Made by osamd: its tasks are the queries of a stream.",
+                label_config=config(schema, kinds_of(queries), any(query["display"] for query in queries)),
+                expert_instruction=schema["guidelines"],
+                show_instruction=bool(schema["guidelines"]),
+                show_collab_predictions=schema["show_guess"],
+            )
+            found = self._studio.projects(title)  # another bridge may have made one before: the first one counts
+        self._project = found[0] if found else None
+        return self._project
+
+    def _read(self, project: Project) -> tuple[list[Annotated], list[int]]:
+        """The tasks that changed of late, or all of them; and second tasks of a query that nobody has answered."""
+        everything = time.monotonic() - self._read_all_at >= READ_ALL
+        tasks = [one for one in self._studio.tasks(project.id, None if everything else self._since) if one.key]
+        if everything:
+            self._read_all_at, self._open, self._made = time.monotonic(), {}, set()
+        doubles = []
+        for one in tasks:
+            self._made.add(one.key)
+            if one.choice is not None:
+                self._open.pop(one.key, None)
+            elif self._open.setdefault(one.key, one.id) != one.id:
+                doubles.append(one.id)
+        return tasks, doubles
+
+    def _tell(self, schema: dict[str, Any], tasks: Sequence[Annotated]) -> tuple[int, int]:
+        """Tell these answers; how many were taken, and how many came too late."""
+        names = {one["title"]: str(one["name"]) for one in schema["classes"]}  # for projects without aliases
+        names |= {name: name for name in names.values()}
+        labels, taken, late = [], 0, 0
+        for one in tasks:
+            number, who = int(one.key.partition("@")[0]), f"label-studio-{one.by}"
+            if one.choice == NONE:
+                taken += self._none(number, who)
+            elif one.choice in names:
+                labels.append({"round": number, "label": names[one.choice], "holder": who})
+        for start in range(0, len(labels), 100):
+            for outcome in self._service.tell_many(labels[start : start + 100]):
+                taken += outcome.get("status") == "learned"
+                late += "error" in outcome
+        return taken, late
+
+    def _none(self, number: int, who: str) -> bool:
+        try:
+            self._service.none(number, who)
+        except ServiceError as error:
+            if error.code in (*ENDED, "held"):  # somebody on the label page looks at it: they decide
+                return False
+            raise
+        return True
+
+
+def run(
+    bridge: Bridge, wait: Callable[[float], bool], say: Callable[[str], None], every: float, once: bool = False
+) -> None:
+    """Pass after pass, until `wait`, which waits for so many seconds, says to end. Where one side is gone, its error is
+    said once, and the passes go on, more seldom; what no waiting mends ends the bridge."""
+    pause, said = every, ""
+    while True:
+        try:
+            done = bridge.step()
+            pause, said = every, ""
+            if any(done):
+                say(told(done))
+        except (ServiceError, LabelStudioError) as error:
+            if once or not _passing(error):
+                raise InputError(f"`label-studio`: {error}") from error
+            if str(error) != said:
+                said = str(error)
+                say(f"{error} Trying again.")
+            pause = min(2.0 * pause, LONGEST_WAIT)
+        if once or not wait(pause):
+            return
+
+
+def told(done: Done) -> str:
+    """What a pass did, in words.
+
+    >>> told(Done(made=3, answered=1))
+    '3 tasks made, 1 answers told'
+    """
+    parts = [f"{done.made} tasks made", f"{done.answered} answers told"]
+    parts += [f"{done.late} answers came too late"] * bool(done.late)
+    return ", ".join(parts + [f"{done.removed} tasks removed"] * bool(done.removed))
+
+
+def _passing(error: ServiceError | LabelStudioError) -> bool:
+    if isinstance(error, LabelStudioError):
+        return error.passing
+    return error.status in (0, 408, 409, 429) or error.status >= 500

@@ -1,0 +1,52 @@
+"""Waking the bridge by a webhook: whatever Label Studio posts, the bridge looks at once, and believes none of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from osamd.errors import InputError
+
+LARGEST = 2**20
+"""Bytes of a body that are read, and forgotten."""
+
+
+@contextmanager
+def listening(place: str | None, wake: threading.Event) -> Iterator[str]:
+    """Set `wake` at every POST to HOST:PORT, while it lasts; nothing where no place is given. Yields the address."""
+    if place is None:
+        yield ""
+        return
+    host, _, port = place.rpartition(":")
+    try:
+        server = ThreadingHTTPServer((host or "127.0.0.1", int(port)), _handler(wake))
+    except (OSError, ValueError, OverflowError) as error:
+        raise InputError(f"`--listen {place}`: cannot listen there ({error}); give HOST:PORT.") from error
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{host or '127.0.0.1'}:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _handler(wake: threading.Event) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10
+
+        def do_POST(self) -> None:
+            length = self.headers.get("content-length", "0")
+            if length.isdecimal() and int(length) <= LARGEST:
+                self.rfile.read(int(length))
+            self.send_response(204)
+            self.end_headers()
+            wake.set()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    return Handler
