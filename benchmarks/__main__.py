@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from osamd.cli.app import folder, run_command
+from osamd.cli.app import run_command
+from osamd.cli.options import folder
 from osamd.reporting.terminal import files, progress
 
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})

@@ -100,7 +100,7 @@ def start(peers_python: Path, repeats: int = 5) -> dict[str, dict[str, float]]:
         "import osamd": [ours, "-c", "import osamd"],
         "import osamd.compiled": [ours, "-c", "import osamd.compiled"],
         "import sklearn": [str(peers_python), "-c", "import sklearn"],
-        "osamd --help": [ours, "-m", "osamd.cli.app", "--help"],
+        "osamd --help": [ours, "-m", "osamd", "--help"],
     }
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(repeats + 1):

@@ -115,7 +115,7 @@ class Terminal:
     def __init__(self, folder):
         self._folder, self._services, self._ports = folder, [], {}
         (folder / "bin").mkdir()
-        (folder / "bin" / "osamd").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m osamd.cli.app "$@"\n')
+        (folder / "bin" / "osamd").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m osamd "$@"\n')
         (folder / "bin" / "osamd").chmod(0o755)
 
     def here(self, text):

@@ -1,79 +1,125 @@
-"""The body of `osamd run`: play the table, then print the tables and write all files at once."""
+"""`osamd run`: the default learner on your own table."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from osamd.errors import InputError, nearest
-from osamd.evaluation import plots
-from osamd.files import Files, together
-from osamd.paper.methods import KNOWN
-from osamd.prequential.delays import delay_named
-from osamd.prequential.figures import FIGURES
-from osamd.prequential.page import page
-from osamd.prequential.report import column_notes, content, notes, tables
-from osamd.prequential.runs import Outcome, run, share
-from osamd.reporting.terminal import show, stages
+import typer
 
-FILES = ("results.json", "report.html", *(f"{stem}.png" for stem in FIGURES))
+from osamd.cli.options import folder, names
 
 
-def run_table(table: str, label: str, out: Path | None, **settings: Any) -> None:
-    """Refuse what can be refused before the work, play, write and print."""
-    plots.require_matplotlib()
-    if settings["method"] not in (None, *KNOWN):
-        raise InputError(f"`--method {settings['method']}`: no such method. {nearest(settings['method'], KNOWN)}")
-    if settings["delay"] is not None:
-        delay_named(settings["delay"])
-    if settings["budget"] is not None:
-        share(settings["budget"])
-    folder = out or Path("results") / (Path(table).name.split(".")[0] if table != "-" else "run")
-    there = next((path for path in (folder, *folder.parents) if path.exists()), Path())
-    if not there.is_dir():
-        raise InputError(f"`--out {folder}`: {there} is a file; name a folder.")
-    outcome: Outcome | None = None
-    try:
-        with together(folder, FILES) as files:
-            with stages() as told:
-                outcome = run(table, label, start=told.start, done=told.done, **settings)
-            _write(files, outcome)
-    finally:
-        # After the files, which a reader of ours that stops early (| head) does not take away; and without them too.
-        if outcome is not None:
-            first, *others = tables(outcome)
-            for shown in (first._replace(notes=[*first.notes, *notes(outcome), *column_notes(outcome)]), *others):
-                show(shown)
-    print("Wrote:")
-    for path in files.paths:
-        print(f"  {path}")
+def run(
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="A .csv, .jsonl or .parquet file; - is standard input.")
+    ],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column that holds the class.")],
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Ask for at most this share of the labels, as in 5%. By default 5% with osamd-preset; no limit with"
+            " the paper's methods.",
+        ),
+    ] = None,
+    max_labels: Annotated[int | None, typer.Option(min=1, help="Ask for at most so many labels.")] = None,
+    warmup: Annotated[int, typer.Option(min=0, help="So many first rows are the labelled source.")] = 1000,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="osamd-preset, the default: no step size; a student that trains itself between labels, a memory, and"
+            " experts that learn from labels alone. Of the paper: osamd (the default with --eta or --sigma): asks where"
+            " the margin is small, and trains itself on pseudolabels; osamd-no-self-adaptation: asks so, learns from"
+            " labels alone; osamd-no-active-query: asks uniformly, and trains itself; omd-partial: asks uniformly,"
+            " labels alone; omd-all: every label; paa: passive-aggressive, asks where the margin is small, one model.",
+        ),
+    ] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND:ROUNDS",
+            help="Labels come late: fixed:100, random:100 (mean), bursty:500 (in batches), lost:0.2 (a share that"
+            " never comes); several with commas. The table shows what it costs.",
+        ),
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Play the paper's methods beside it, at equal labels.")
+    ] = False,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="All classes, with commas, or the option repeated; one that holds a comma in double quotes. Those of"
+            " the warm-up rows by default."
+        ),
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas, as in --classes.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Columns whose numbers are codes of categories, with commas.")
+    ] = None,
+    eta: Annotated[
+        float | None,
+        typer.Option(help="Of the paper's methods: the student's step; 0.3 / (features + 1) by default."),
+    ] = None,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="Of the paper's: larger asks for more; with a budget, where steering starts; 1 by default."),
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(metavar="csv|jsonl|parquet", help="Where the name does not say it; - is csv.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws that decide what is asked, and of delays.")] = 0,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Play so many seeds, from --seed on, and give means with 90 % intervals; 5 with --compare or --delay,"
+            " else 1. Figures are those of the first.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(parser=folder, metavar="FOLDER", help="Folder for the report; results/NAME by default."),
+    ] = None,
+) -> None:
+    """Try it on your own labelled table: how accurate would it have been, with how few labels?
 
+    The rows are a stream, in their order. The first ones (--warmup) train a linear model; then every row is decided
+    before its label is known, and the label is told only where it was asked for, so the accuracy is honest. Beside it
+    stand the model of the warm-up left alone, and always the commonest class.
 
-def _write(files: Files, outcome: Outcome) -> None:
-    files.write_json("results.json", content(outcome))
-    drawn: dict[str, tuple[bytes, str]] = {}
-    for stem, (draw, caption) in FIGURES.items():
-        held = io.BytesIO()
-        draw(outcome).savefig(held, format="png", dpi=160, metadata={})
-        drawn[stem] = held.getvalue(), caption
-        files.write(f"{stem}.png", partial(_save, held.getvalue()))
-    text = page(outcome, drawn)
-    files.write("report.html", lambda path: path.write_text(text, encoding="utf-8"))
+    Columns: the first 1000 rows (or the warm-up, where it is longer) decide. Numbers may be of any unit and scale;
+    true and false are 1 and 0; other text is a category with a feature of its own, at most 100 a column, and a
+    category that turns up later gives zeros. Dates and times, columns without a name and columns without a value are
+    left out. Missing are: an empty value, ?, NA, N/A, #N/A, <NA>, NaN, NaT, null, None, and numbers that are not
+    finite; a missing number is the mean so far, a missing category a category. Rows without a label are left out. CSV
+    has a header, and , ; tab or | between values; .gz is unpacked. Parquet needs the extra tables, figures the extra
+    plot.
 
+    Writes results.json (accuracies and rates as fractions, means over the seeds), report.html (one file, opens
+    offline) and its figures.
 
-def _save(data: bytes, path: Path) -> None:
-    path.write_bytes(data)
-
-
-def names(given: Sequence[str] | None) -> list[str]:
-    """Names separated by commas, from one option or from several; one that holds a comma is in double quotes.
-
-    >>> names(["a, b", "c", '"d, e",f'])
-    ['a', 'b', 'c', 'd, e', 'f']
+    Example: osamd run sensor.csv --label state --budget 5% --delay random:100,lost:0.1 --compare
     """
-    lines = csv.reader(list(given or ()), skipinitialspace=True)
-    return [name.strip() for line in lines for name in line if name.strip()]
+    from osamd.cli.run_table import run_table
+
+    run_table(
+        table,
+        label,
+        out,
+        budget=budget,
+        max_labels=max_labels,
+        warmup=warmup,
+        method=method,
+        delay=delay,
+        compare=compare,
+        classes=names(classes) if classes else None,
+        drop=names(drop),
+        categorical=names(categorical),
+        eta=eta,
+        sigma=sigma,
+        format=format,
+        seed=seed,
+        seeds=seeds,
+    )

@@ -419,7 +419,7 @@ def _moment(at: float) -> str:
 
 
 def _listed(given: Listed) -> list[str] | None:
-    from osamd.cli.run import names
+    from osamd.cli.options import names
 
     return None if given is None else names(given)
 

@@ -230,7 +230,7 @@ def test_an_interrupted_command_says_so_and_leaves_nothing(tmp_path, capsys, mon
 
 
 def test_a_reader_that_stops_early_does_not_take_the_files_away(tmp_path):
-    command = [sys.executable, "-m", "osamd.cli.app", *QUICK, "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "osamd", *QUICK, "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         assert process.stderr.read() == b""

@@ -11,7 +11,7 @@ import numpy as np
 import pandas
 import pytest
 
-import osamd.cli.run
+import osamd.cli.run_table
 from osamd.cli.app import main
 from osamd.errors import InputError
 from osamd.evaluation.answers import Delay
@@ -624,7 +624,7 @@ def test_a_reader_that_stops_early_does_not_take_the_files_away(table, tmp_path,
     def show(shown):
         raise Stopped
 
-    monkeypatch.setattr(osamd.cli.run, "show", show)
+    monkeypatch.setattr(osamd.cli.run_table, "show", show)
     with pytest.raises(Stopped):
         command(table, "--label", "y", "--warmup", WARMUP, "--out", tmp_path / "out")
     assert sorted(os.listdir(tmp_path / "out")) == FILES

@@ -40,7 +40,7 @@ class Served:
     """`osamd serve` in a process of its own."""
 
     def __init__(self, folder: Path, token: str | None = None) -> None:
-        command = [sys.executable, "-m", "osamd.cli.app", "serve", "--dir", str(folder), "--port", "0"]
+        command = [sys.executable, "-m", "osamd", "serve", "--dir", str(folder), "--port", "0"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._generator = np.random.default_rng(1)
         self._token = token

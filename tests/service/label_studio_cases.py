@@ -194,7 +194,7 @@ class BridgeProcess:
     """`osamd label-studio` in a process of its own."""
 
     def __init__(self, service: str, studio: str, *options: str) -> None:
-        command = [sys.executable, "-m", "osamd.cli.app", "label-studio", "--url", service, "--label-studio", studio]
+        command = [sys.executable, "-m", "osamd", "label-studio", "--url", service, "--label-studio", studio]
         command += ["--every", "0.2", *options]
         environment = os.environ | {"LABEL_STUDIO_API_KEY": TOKEN}
         self._process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)

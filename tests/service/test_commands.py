@@ -71,7 +71,7 @@ class Serving:
     """`osamd serve` in a process of its own, at a port of the system's choice."""
 
     def __init__(self, *arguments):
-        command = [sys.executable, "-m", "osamd.cli.app", *map(str, arguments), "--port", "0"]
+        command = [sys.executable, "-m", "osamd", *map(str, arguments), "--port", "0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.told = self.process.stdout.readline()
         assert self.told, self.process.communicate()[1]

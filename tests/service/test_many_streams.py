@@ -23,7 +23,7 @@ class House:
 
     def __init__(self, root, *options):
         here = os.path.dirname(__file__)  # where modules of networks are imported from
-        command = [sys.executable, "-m", "osamd.cli.app", "serve", "--dir", str(root), "--port", "0", *options]
+        command = [sys.executable, "-m", "osamd", "serve", "--dir", str(root), "--port", "0", *options]
         environment = os.environ | {"PYTHONPATH": f"{here}:{os.environ.get('PYTHONPATH', '')}"}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

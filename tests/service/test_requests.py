@@ -68,7 +68,7 @@ def test_a_failure_has_its_id_in_the_answer_and_in_the_log(state, caplog, monkey
 
 
 def started(folder, *options, **variables):
-    command = [sys.executable, "-m", "osamd.cli.app", "serve", "--dir", str(folder), "--port", "0", *options]
+    command = [sys.executable, "-m", "osamd", "serve", "--dir", str(folder), "--port", "0", *options]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=os.environ | variables)
     return process, re.search(r"at (http://\S+)", process.stdout.readline())[1]

@@ -71,7 +71,7 @@ def test_no_command_runs_the_code_of_a_strangers_folder(strange, capsys):
 
 def test_a_folder_of_many_streams_serves_the_others(strange, tmp_path):
     shutil.copytree(tmp_path / "own", strange / "own")
-    command = [sys.executable, "-m", "osamd.cli.app", "serve", "--dir", ".", "--port", "0"]
+    command = [sys.executable, "-m", "osamd", "serve", "--dir", ".", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert "osamd serves the streams" in process.stdout.readline()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from osamd.cli.run import names
+from osamd.cli.options import names
 from osamd.errors import InputError
 from osamd.tables import MISSING, rows
 from osamd.tables import reading as reading_module

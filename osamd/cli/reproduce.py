@@ -1,0 +1,195 @@
+"""`osamd reproduce`: the paper's table and figures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from osamd.cli.options import Seeds, Workers, folder
+from osamd.reporting.terminal import files, progress, stages
+
+DEEP = ("rotating-mnist", "portraits", "cover-type")
+REPRODUCTIONS = ("rotating-gaussian", *DEEP, "figure3", "all")
+
+
+def reproduce(
+    what: Annotated[
+        str, typer.Argument(metavar="|".join(REPRODUCTIONS), help="A column of Table 1, Figure 3, or all four columns.")
+    ],
+    seeds: Seeds = 10,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--methods",
+            help="Methods to run, the paper's six by default; repeat it or separate them by commas. osamd-preset is"
+            " not the paper's, and needs no settings.",
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Of osamd-preset: the most labels it asks for, 5% by default.")
+    ] = None,
+    settings: Annotated[
+        str, typer.Option(metavar="tuned|paper", help="On real data: ours, or the appendix literally.")
+    ] = "tuned",
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="On real data: play a prefix of so many rounds, for a quick look.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="On real data: cpu, cuda or cuda:N; a GPU where there is one by default.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            parser=folder,
+            metavar="FOLDER",
+            help="Folder with mnist, covertype and portraits; OSAMD_DATA_DIR or a download into the cache by default.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            parser=folder, metavar="FOLDER", help="Folder for results.json and the figures; results/WHAT by default."
+        ),
+    ] = None,
+    workers: Workers = None,
+) -> None:
+    """Reproduce the paper's table and figures, ours beside the paper's.
+
+    rotating-gaussian: the Rotating Gaussian column of Table 1 and Figure 2(a), accumulated dynamic regret by round
+    (about ten seconds on two cores).
+
+    rotating-mnist, portraits, cover-type: the other columns and Figures 2(b) to 2(d), accumulated loss by round, with
+    networks (the extra deep; minutes on a GPU). An interrupted run goes on from its last checkpoint when it is started
+    again.
+
+    figure3: accuracy against query rate on Rotating Gaussian, sigma varied (about half a minute).
+
+    all: the four columns, each in a folder of its own.
+
+    Each writes results.json (accuracies and label rates as fractions; the table prints percent) and each figure as PNG
+    and SVG.
+
+    Example: osamd reproduce rotating-gaussian --seeds 10 --methods osamd,omd-all
+    """
+    chosen = _known(what, methods)
+    given = {"settings": None if settings == "tuned" else settings, "rounds": rounds, "device": device}
+    _refuse_unused(what, {**given, "data-dir": data_dir}, workers)
+    rate = _preset_budget(what, chosen, budget)
+    if what in (*DEEP, "all"):
+        from osamd.reproduce import deep
+
+        deep.require_torch()
+    base = out or Path("results") / ("" if what == "all" else what)
+    for name in ("rotating-gaussian", *DEEP) if what == "all" else (what,):
+        folder = base / name if what == "all" else base
+        if name in DEEP:
+            _deep_column(name, chosen, seeds, settings, rounds, device, data_dir, folder, rate)
+        else:
+            _gaussian(name, chosen, seeds, workers, folder, rate)
+
+
+def _gaussian(what: str, methods: list[str], seeds: int, workers: int | None, out: Path, budget: float | None) -> None:
+    from osamd.reproduce import results, rotating_gaussian
+
+    sweep = what == "figure3"
+    sigmas = rotating_gaussian.SIGMAS if sweep else (rotating_gaussian.SIGMA,)
+    with files(out, "results.json", "figure3" if sweep else "figure2a") as deliver:
+        total = rotating_gaussian.number_of_runs(methods, seeds, sigmas)
+        with progress(f"{what}: {total} runs of {rotating_gaussian.ROUNDS} rounds", total) as step:
+            runs = rotating_gaussian.experiment(methods, seeds, sigmas, budget=budget, workers=workers, progress=step)
+        deliver(results.figure_3(runs) if sweep else results.table_1(runs[sigmas[0]], budget))
+
+
+def _deep_column(
+    name: str,
+    methods: list[str],
+    seeds: int,
+    settings: str,
+    rounds: int | None,
+    device: str | None,
+    data_dir: Path | None,
+    out: Path,
+    budget: float | None,
+) -> None:
+    from osamd.reproduce import columns, deep, deep_report
+
+    checkpoint = out / ".checkpoint"
+    with files(out, "results.json", columns.COLUMNS[name].figure) as deliver:
+        try:
+            with stages() as told:
+                outcome = deep.experiment(
+                    name,
+                    methods,
+                    seeds,
+                    settings,
+                    device=device,
+                    data_dir=data_dir,
+                    rounds=rounds,
+                    budget=budget,
+                    checkpoint=checkpoint,
+                    told=told,
+                )
+        except KeyboardInterrupt:
+            if checkpoint.exists():
+                print(f"osamd: the same command goes on from {checkpoint}.", file=sys.stderr)
+            raise
+        deliver(deep_report.report(outcome))
+    deep.forget(checkpoint)
+
+
+def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None) -> None:
+    """Refuse options that would do nothing; `real_data` are those for streams of real data, None where not given."""
+    from osamd.errors import InputError, nearest
+
+    settings = real_data["settings"]
+    if settings not in (None, "tuned", "paper"):
+        raise InputError(f"`--settings {settings}`: no such settings. {nearest(settings, ('tuned', 'paper'))}")
+    for option, value in real_data.items():
+        if value is not None and what not in (*DEEP, "all"):
+            raise InputError(f"`reproduce {what} --{option} {value}`: only streams of real data take this option.")
+    if workers is not None and what in DEEP:
+        raise InputError(
+            f"`reproduce {what} --workers {workers}`: networks are not spread over processes; leave it out."
+        )
+
+
+def _known(what: str, methods: list[str] | None) -> list[str]:
+    """The methods to run, in the paper's order, the preset last."""
+    from osamd.errors import InputError, nearest
+    from osamd.paper.methods import KNOWN, METHODS
+
+    if what not in REPRODUCTIONS:
+        raise InputError(f"`reproduce {what}`: no such reproduction. {nearest(what, REPRODUCTIONS)}")
+    if methods is None:
+        return list(METHODS)
+    names = [name.strip() for part in methods for name in part.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"`--methods {','.join(methods)!r}`: name at least one method. Known: {', '.join(METHODS)}.")
+    for name in names:
+        if name not in KNOWN:
+            raise InputError(f"`--methods {name}`: no such method. {nearest(name, KNOWN)}")
+    return [name for name in KNOWN if name in names]
+
+
+def _preset_budget(what: str, methods: list[str], budget: str | None) -> float | None:
+    """The preset's budget, refused where there is no preset; and the preset refused where it cannot play."""
+    from osamd.errors import InputError
+    from osamd.paper.methods import PRESET
+
+    if PRESET.name in methods and what == "figure3":
+        raise InputError(
+            f"`reproduce {what} --methods {PRESET.name}`: figure3 varies sigma, which it does not have; try osamd"
+            " labels rotating-gaussian."
+        )
+    if budget is None:
+        return None
+    if PRESET.name not in methods:
+        raise InputError(
+            f"`--budget {budget}`: the paper's methods ask by their sigma; leave it out, or add osamd-preset to them."
+        )
+    from osamd.prequential.runs import share
+
+    return share(budget)
