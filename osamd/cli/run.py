@@ -47,6 +47,13 @@ def run(
     compare: Annotated[
         bool, typer.Option("--compare", help="Play the paper's methods beside it, at equal labels.")
     ] = False,
+    other_budgets: Annotated[
+        bool,
+        typer.Option(
+            "--other-budgets/--no-other-budgets",
+            help="Play it at half and twice the budget and with every label too, for the report; four times the work.",
+        ),
+    ] = True,
     classes: Annotated[
         list[str] | None,
         typer.Option(
@@ -94,11 +101,10 @@ def run(
     category that turns up later gives zeros. Dates and times, columns without a name and columns without a value are
     left out. Missing are: an empty value, ?, NA, N/A, #N/A, <NA>, NaN, NaT, null, None, and numbers that are not
     finite; a missing number is the mean so far, a missing category a category. Rows without a label are left out. CSV
-    has a header, and , ; tab or | between values; .gz is unpacked. Parquet needs the extra tables, figures the extra
-    plot.
+    has a header, and , ; tab or | between values; .gz is unpacked. Parquet needs the extra tables.
 
     Writes results.json (accuracies and rates as fractions, means over the seeds), report.html (one file, opens
-    offline) and its figures.
+    offline).
 
     Example: osamd run sensor.csv --label state --budget 5% --delay random:100,lost:0.1 --compare
     """
@@ -114,6 +120,7 @@ def run(
         method=method,
         delay=delay,
         compare=compare,
+        other_budgets=other_budgets,
         classes=names(classes) if classes else None,
         drop=names(drop),
         categorical=names(categorical),

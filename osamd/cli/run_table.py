@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import io
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from osamd.errors import InputError, nearest
-from osamd.evaluation import plots
 from osamd.files import Files, together
 from osamd.paper.methods import KNOWN
 from osamd.prequential.delays import delay_named
-from osamd.prequential.figures import FIGURES
 from osamd.prequential.page import page
-from osamd.prequential.report import column_notes, content, notes, tables
+from osamd.prequential.report import content, tables
 from osamd.prequential.runs import Outcome, run, share
+from osamd.prequential.sentences import column_notes, notes
 from osamd.reporting.terminal import show, stages
 
-FILES = ("results.json", "report.html", *(f"{stem}.png" for stem in FIGURES))
+FILES = ("results.json", "report.html")
 
 
 def run_table(table: str, label: str, out: Path | None, **settings: Any) -> None:
     """Refuse what can be refused before the work, play, write and print."""
-    plots.require_matplotlib()
     if settings["method"] not in (None, *KNOWN):
         raise InputError(f"`--method {settings['method']}`: no such method. {nearest(settings['method'], KNOWN)}")
     if settings["delay"] is not None:
@@ -53,15 +49,5 @@ def run_table(table: str, label: str, out: Path | None, **settings: Any) -> None
 
 def _write(files: Files, outcome: Outcome) -> None:
     files.write_json("results.json", content(outcome))
-    drawn: dict[str, tuple[bytes, str]] = {}
-    for stem, (draw, caption) in FIGURES.items():
-        held = io.BytesIO()
-        draw(outcome).savefig(held, format="png", dpi=160, metadata={})
-        drawn[stem] = held.getvalue(), caption
-        files.write(f"{stem}.png", partial(_save, held.getvalue()))
-    text = page(outcome, drawn)
+    text = page(outcome)
     files.write("report.html", lambda path: path.write_text(text, encoding="utf-8"))
-
-
-def _save(data: bytes, path: Path) -> None:
-    path.write_bytes(data)

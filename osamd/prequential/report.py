@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osamd import __version__
-from osamd.accounting.accuracy import LABELS_NEEDED, Accuracy
+from osamd.accounting.accuracy import Accuracy
 from osamd.accounting.gain import Gain
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.numerics import Array
 from osamd.paper.methods import KNOWN, PRESET
 from osamd.prequential.runs import Baseline, Outcome, Run, last_rounds, minus
-from osamd.reporting.tables import Table, in_words
+from osamd.prequential.sentences import changes
+from osamd.reporting.tables import Table, counted, in_words
 
 POINTS = 400
 """Of a curve in a figure and in results.json."""
@@ -80,6 +81,12 @@ def content(outcome: Outcome) -> dict[str, Any]:
         "gain_over_source": _gain(outcome.learner.gain()),
         "health": {"state": health.state, "why": health.why, "remedy": health.remedy},
     }
+    if outcome.by_budget:
+        found["by_budget"] = [
+            {"budget": rate, "accuracy": one.accuracy, "labels_asked": one.asked}
+            for rate, one in outcome.by_budget.items()
+        ]
+    found["changes"] = [change._asdict() for change in changes(outcome)]
     if outcome.without_delay is not None:
         found["without_delay"] = _measured(outcome.repeats_without_delay)
         found["delay_costs"] = _cost(outcome)._asdict()
@@ -168,9 +175,9 @@ def tables(outcome: Outcome) -> list[Table]:
 def headline(outcome: Outcome) -> str:
     """The result in one line."""
     runs = outcome.repeats[outcome.settings["method"]]
-    rate = f"{_mean(runs, 'labels')} % of {_counted(len(outcome.ledger), 'round')}"
-    after = f"after {_counted(outcome.warmup, 'labelled row')}, " if outcome.warmup else ""
-    return f"{after}{_mean(runs, 'accuracy')} % right with {_counted(_asked(runs), 'label')} asked for, {rate}"
+    rate = f"{_mean(runs, 'labels')} % of {counted(len(outcome.ledger), 'round')}"
+    after = f"after {counted(outcome.warmup, 'labelled row')}, " if outcome.warmup else ""
+    return f"{after}{_mean(runs, 'accuracy')} % right with {counted(_asked(runs), 'label')} asked for, {rate}"
 
 
 def _mean(runs: Sequence[Run], what: str) -> str:
@@ -181,12 +188,8 @@ def _asked(runs: Sequence[Run]) -> int:
     return round(float(np.mean([run.asked for run in runs])))
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
-
 def _columns(outcome: Outcome) -> list[str]:
-    last = f"last {_counted(last_rounds(len(outcome.ledger)), 'round')} %"
+    last = f"last {counted(last_rounds(len(outcome.ledger)), 'round')} %"
     return ["accuracy %", "balanced %", last, "labels %", "labels", "pseudolabel errors %"]
 
 
@@ -286,7 +289,7 @@ def described(outcome: Outcome) -> str:
     if delay is None:
         return "at once"
     parts = [
-        f"{_counted(delay.fixed, 'round')} late" if delay.fixed else "",
+        f"{counted(delay.fixed, 'round')} late" if delay.fixed else "",
         f"at random, {delay.random:g} rounds late on average" if delay.random else "",
         f"in batches every {delay.bursty} rounds" if delay.bursty else "",
         f"{100 * delay.lost:g} % never" if delay.lost else "",
@@ -318,93 +321,10 @@ def _title(outcome: Outcome) -> str:
     return f"{method} on {outcome.table}: {headline(outcome)}"
 
 
-def notes(outcome: Outcome) -> list[str]:
-    """Sentences on the run: the source, the labels, the estimate, rows that were left out."""
-    classes = ", ".join(map(repr, outcome.classes[:10])) + (", ..." if len(outcome.classes) > 10 else "")
-    features = sum(len(column.features) for column in outcome.columns)
-    start = f"Started from {_counted(outcome.warmup, 'labelled row')}"
-    said = [f"{start}; {_counted(features, 'feature')}; classes {classes}."]
-    if outcome.new_classes:
-        new = ", ".join(map(repr, outcome.new_classes[:10])) + (", ..." if len(outcome.new_classes) > 10 else "")
-        said.append(f"First seen after the warm-up, and taken in when a label named it: {new}.")
-    if outcome.meant_by:
-        said.append(
-            f"--{outcome.meant_by} means the paper's OSAMD (--method osamd), which has no budget unless --budget is"
-            " given; leave it out for the preset."
-        )
-    said += [*_on_labels(outcome), *_on_estimate(outcome), *_on_baseline(outcome)]
-    health = outcome.learner.health()
-    if health.state == "alarm":
-        said.append(f"Alarm: {health.why} {health.remedy}")
-    if outcome.unlabelled:
-        said.append(f"{outcome.unlabelled:,} rows without a label were left out.")
-    return said
-
-
-def _on_labels(outcome: Outcome) -> list[str]:
-    """When all labels were gone, and that a budget spreads them."""
-    settings, rounds = outcome.settings, len(outcome.ledger)
-    if KNOWN[settings["method"]].query == "always":
-        return []
-    most, asked = settings["max_labels"], np.flatnonzero(outcome.ledger.asked)
-    if most is None:
-        if settings["budget"] is not None:
-            return []
-        return [f"No budget was given; --budget 5% asks for {_counted(rounds // 20, 'label')} at most."]
-    if len(asked) < most or most >= rounds:
-        return []
-    return [
-        f"All {_counted(most, 'label')} had been asked for by round {asked[-1] + 1:,} of {rounds:,}; add"
-        f" --budget {100 * most / rounds:.2g}% to spread them over the rounds."
+def budgets_table(outcome: Outcome) -> Table:
+    """Accuracy at other budgets."""
+    rows = [
+        ["every label" if rate == 1.0 else f"{100 * rate:g} %", f"{100 * one.accuracy:.2f}", f"{one.asked:,}"]
+        for rate, one in outcome.by_budget.items()
     ]
-
-
-def _on_estimate(outcome: Outcome) -> list[str]:
-    """The accuracy as it can be told without the other labels."""
-    found, late = outcome.learner.accuracy(), outcome.learner.accuracy(window=True)
-    if 2 * found.blind > found.rounds:
-        return [
-            f"In {found.blind:,} of {_counted(found.rounds, 'round')} no label could have been asked for, so that the"
-            " labels told say too little of the accuracy."
-        ]
-    if not found.known:
-        return [f"Too few labels ({found.labels} of {LABELS_NEEDED}) for an estimate of the accuracy."]
-    said = f"From {_counted(found.labels, 'label')} told alone the accuracy is estimated at {_range(found)}"
-    if late.rounds < found.rounds and late.known and 2 * late.blind <= late.rounds:
-        said += f", over the last {_counted(late.rounds, 'round')} at {_range(late)}"
-    return [said + "."]
-
-
-def _on_baseline(outcome: Outcome) -> list[str]:
-    """By how many points the model of the warm-up, left alone, would have been better, and what to do then."""
-    alone = outcome.baselines.get("left-alone")
-    ours = float(np.mean([run.accuracy for run in outcome.repeats[outcome.settings["method"]]]))
-    if alone is None or alone.accuracy < ours:
-        return []
-    points = f"{100 * (alone.accuracy - ours):.2f}"
-    if points == "0.00":
-        return [
-            f"Left alone, the model of the warm-up is right in {100 * alone.accuracy:.2f} % too: here the labels gained"
-            " nothing, as where nothing drifts that matters."
-        ]
-    return [
-        f"Leaving the model of the warm-up alone would have been better, by {points} points: it is right in"
-        f" {100 * alone.accuracy:.2f} %. If nothing drifts, keep that model and ask for few labels, to notice when"
-        " something does; else raise --budget, or give more rows to the --warmup."
-    ]
-
-
-def _range(found: Accuracy) -> str:
-    shown = 100 * min(max(found.value, 0.0), 1.0)
-    return f"{shown:.2f} % ({100 * found.level:.0f} % interval {100 * found.low:.2f} to {100 * found.high:.2f})"
-
-
-def column_notes(outcome: Outcome) -> list[str]:
-    """Sentences on columns that are not used as they are."""
-    said = []
-    for column in outcome.columns:
-        if column.kind == "left out" and column.note != "dropped":
-            said.append(f"Column {column.name!r} is left out: {column.note}.")
-        elif column.kind == "categorical" and column.note:
-            said.append(f"Column {column.name!r}: {column.note}.")
-    return said
+    return Table("More or fewer labels", ["budget", "accuracy %", "labels"], rows)

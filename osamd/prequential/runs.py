@@ -123,6 +123,10 @@ class Outcome:
     """"left-alone", the start model never told anything, and "commonest-class" of the warm-up rows; none without."""
     data: Rows
     """The table as it was read."""
+    margins_left_alone: Array
+    """How sure the model left alone is of each row; empty where there was no warm-up."""
+    by_budget: dict[float, Run]
+    """The preset at half its budget, at its own, at twice it, and with every label (1.0); empty where not played."""
     meant_by: str = ""
     """The setting, eta or sigma, that meant the paper's OSAMD where no method was named."""
 
@@ -160,6 +164,7 @@ def run(
     sigma: float | None = None,
     delay: str | Delay | None = None,
     compare: bool = False,
+    other_budgets: bool = False,
     seed: int = 0,
     seeds: int | None = None,
     classes: Sequence[object] | None = None,
@@ -174,7 +179,8 @@ def run(
     The label of a row is told only where the learner asked for it, after the `delay` ("fixed:100", "random:100",
     "bursty:500", "lost:0.2", or several with commas); with a delay the same is played without, too. Without a `method`,
     eta and sigma it is the preset; with eta or sigma the paper's OSAMD. `compare` plays the paper's methods beside it,
-    on the same rows and draws; those that ask uniformly do so at the rate it took. The preset takes in classes that
+    on the same rows and draws; those that ask uniformly do so at the rate it took. `other_budgets` plays the preset at
+    half and at twice its budget and with every label, too. The preset takes in classes that
     first appear after the warm-up, unless `classes` are given. The draws decide what is asked, so
     that `seeds` of them are played (seed, seed + 1, ...; 5 where methods or delays are compared, else 1), and means
     over them are reported. `budget` is a share of the rounds (0.05 or "5%"), `max_labels` a count; the preset asks for
@@ -223,13 +229,14 @@ def run(
         table, label, warmup=warmup, classes=classes, drop=drop, categorical=categorical, format=format, grow=grow
     )
     again = compare or late is not None
+    around = {} if kind is not PRESET or not other_budgets else _around(limits["budget"])
     count = require_whole("run", "seeds", seeds if seeds is not None else SEEDS if again else 1)
     common = {"eta": eta, "sigma": sigma, "window": _window(rate)}
     found: dict[str, list[Run]] = {}
     prompt: list[Run] = []
     with Kept(data) as kept:
         alone = Alone(data, common)
-        player = Player(data, kept if again or count > 1 else data.blocks(), common, start, done)
+        player = Player(data, kept if again or around or count > 1 else data.blocks(), common, start, done)
         main = player.play(method, late, seed, watch=alone.watch, **limits)
         for one in range(seed, seed + count):
             what = "" if count == 1 else f", seed {one}"
@@ -241,6 +248,12 @@ def run(
                 runs |= _compared(player, runs, found, late, one, what, limits)
             for name in sorted(runs, key=lambda name: (name != PRESET.name, list(KNOWN).index(name))):
                 found.setdefault(name, []).append(runs[name])
+        by_budget = {
+            other: _run_of(method, player.play(method, late, seed, f" with {what}", budget=other))
+            for other, what in around.items()
+        }
+        if around:
+            by_budget = dict(sorted({rate or 1.0: found[method][0], **by_budget}.items()))
     return Outcome(
         table=data.name,
         label=label,
@@ -274,8 +287,22 @@ def run(
             for name, (title, right) in alone.found().items()
         },
         data=data,
+        margins_left_alone=alone.margins(),
+        by_budget=by_budget,
         meant_by=meant_by,
     )
+
+
+def _around(rate: float) -> dict[float, str]:
+    """Half and twice the rate, and every label, each with its name.
+
+    >>> _around(0.05)
+    {0.025: '2.5 % of the labels', 0.1: '10 % of the labels', 1.0: 'every label'}
+    >>> _around(0.6)
+    {0.3: '30 % of the labels', 1.0: 'every label'}
+    """
+    named = {other: f"{100 * other:g} % of the labels" for other in (rate / 2, 2 * rate) if other < 1.0}
+    return named if rate == 1.0 else named | {1.0: "every label"}
 
 
 def _window(rate: float | None) -> int:

@@ -66,6 +66,7 @@ class Alone:
 
     def __init__(self, data: Rows, settings: dict[str, Any]) -> None:
         self._data, self._parts = data, [(np.zeros(0, np.bool_), np.zeros(0, np.bool_))]
+        self._margins: list[Array] = [np.zeros(0)]
         if len(data.source[1]):
             # PAA decides by its weights alone, without adapting to the sample that is decided.
             self._model = started(data, settings | {"method": "paa"})
@@ -76,9 +77,10 @@ class Alone:
         index = {name: i for i, name in enumerate(self._data.classes)}
         for x, y in blocks:
             if len(self._data.source[1]):
-                predict = self._model.predict
-                decided = np.fromiter((index[predict(row)] for row in np.ascontiguousarray(x)), np.int64, len(y))
+                seen = [self._model.peek(row) for row in np.ascontiguousarray(x)]
+                decided = np.fromiter((index[one.label] for one in seen), np.int64, len(y))
                 self._parts.append((decided == y, self._commonest == y))
+                self._margins.append(np.fromiter((one.margin for one in seen), np.float64, len(y)))
             yield x, y
 
     def found(self) -> dict[str, tuple[str, NDArray[np.bool_]]]:
@@ -88,6 +90,10 @@ class Alone:
         alone, commonest = (np.concatenate(part) for part in zip(*self._parts, strict=True))
         always = f"always {str(self._data.classes[self._commonest])!r}, the commonest class"
         return {"left-alone": ("left alone after the warm-up", alone), "commonest-class": (always, commonest)}
+
+    def margins(self) -> Array:
+        """How sure the model left alone is, round by round; this moves with the samples and with nothing else."""
+        return np.concatenate(self._margins)
 
 
 class _Named(NamedTuple):

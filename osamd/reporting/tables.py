@@ -45,3 +45,12 @@ def in_words(mean: Mean, digits: int, unit: float = 1.0) -> str:
     """
     half = "" if mean.half_width_90 is None else f" ± {mean.half_width_90 / unit:.{digits}f}"
     return f"{mean.mean / unit:.{digits}f}{half}"
+
+
+def counted(number: int, thing: str) -> str:
+    """So many things.
+
+    >>> counted(1, "label"), counted(1200, "label")
+    ('1 label', '1,200 labels')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")

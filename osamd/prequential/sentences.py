@@ -1,0 +1,143 @@
+"""Sentences on a run: what it started from, what the labels say, when the stream changed, and what to do next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osamd.accounting.accuracy import LABELS_NEEDED, Accuracy
+from osamd.paper.methods import KNOWN
+from osamd.prequential.changes_found import Change, adwin_changes, margin_changes
+from osamd.prequential.runs import Outcome
+from osamd.reporting.tables import counted
+
+ENOUGH, WORTH_MORE = 0.003, 0.01
+"""Half of the labels are enough where they cost less than this accuracy; twice of them pay where they gain more."""
+
+
+def notes(outcome: Outcome) -> list[str]:
+    """Sentences on the run: the source, the labels, the estimate, rows that were left out."""
+    classes = ", ".join(map(repr, outcome.classes[:10])) + (", ..." if len(outcome.classes) > 10 else "")
+    features = sum(len(column.features) for column in outcome.columns)
+    start = f"Started from {counted(outcome.warmup, 'labelled row')}"
+    said = [f"{start}; {counted(features, 'feature')}; classes {classes}."]
+    if outcome.new_classes:
+        new = ", ".join(map(repr, outcome.new_classes[:10])) + (", ..." if len(outcome.new_classes) > 10 else "")
+        said.append(f"First seen after the warm-up, and taken in when a label named it: {new}.")
+    if outcome.meant_by:
+        said.append(
+            f"--{outcome.meant_by} means the paper's OSAMD (--method osamd), which has no budget unless --budget is"
+            " given; leave it out for the preset."
+        )
+    said += [*_on_labels(outcome), *_on_estimate(outcome), *_on_baseline(outcome)]
+    health = outcome.learner.health()
+    if health.state == "alarm":
+        said.append(f"Alarm: {health.why} {health.remedy}")
+    if outcome.unlabelled:
+        said.append(f"{outcome.unlabelled:,} rows without a label were left out.")
+    return said
+
+
+def _on_labels(outcome: Outcome) -> list[str]:
+    """When all labels were gone, and that a budget spreads them."""
+    settings, rounds = outcome.settings, len(outcome.ledger)
+    if KNOWN[settings["method"]].query == "always":
+        return []
+    most, asked = settings["max_labels"], np.flatnonzero(outcome.ledger.asked)
+    if most is None:
+        if settings["budget"] is not None:
+            return []
+        return [f"No budget was given; --budget 5% asks for {counted(rounds // 20, 'label')} at most."]
+    if len(asked) < most or most >= rounds:
+        return []
+    return [
+        f"All {counted(most, 'label')} had been asked for by round {asked[-1] + 1:,} of {rounds:,}; add"
+        f" --budget {100 * most / rounds:.2g}% to spread them over the rounds."
+    ]
+
+
+def _on_estimate(outcome: Outcome) -> list[str]:
+    """The accuracy as it can be told without the other labels."""
+    found, late = outcome.learner.accuracy(), outcome.learner.accuracy(window=True)
+    if 2 * found.blind > found.rounds:
+        return [
+            f"In {found.blind:,} of {counted(found.rounds, 'round')} no label could have been asked for, so that the"
+            " labels told say too little of the accuracy."
+        ]
+    if not found.known:
+        return [f"Too few labels ({found.labels} of {LABELS_NEEDED}) for an estimate of the accuracy."]
+    said = f"From {counted(found.labels, 'label')} told alone the accuracy is estimated at {_range(found)}"
+    if late.rounds < found.rounds and late.known and 2 * late.blind <= late.rounds:
+        said += f", over the last {counted(late.rounds, 'round')} at {_range(late)}"
+    return [said + "."]
+
+
+def _on_baseline(outcome: Outcome) -> list[str]:
+    """By how many points the model of the warm-up, left alone, would have been better, and what to do then."""
+    alone = outcome.baselines.get("left-alone")
+    ours = float(np.mean([run.accuracy for run in outcome.repeats[outcome.settings["method"]]]))
+    if alone is None or alone.accuracy < ours:
+        return []
+    points = f"{100 * (alone.accuracy - ours):.2f}"
+    if points == "0.00":
+        return [
+            f"Left alone, the model of the warm-up is right in {100 * alone.accuracy:.2f} % too: here the labels gained"
+            " nothing, as where nothing drifts that matters."
+        ]
+    return [
+        f"Leaving the model of the warm-up alone would have been better, by {points} points: it is right in"
+        f" {100 * alone.accuracy:.2f} %. If nothing drifts, keep that model and ask for few labels, to notice when"
+        " something does; else raise --budget, or give more rows to the --warmup."
+    ]
+
+
+def changes(outcome: Outcome) -> list[Change]:
+    """When the stream changed: by the margin of the model left alone, and by River's ADWIN on its decisions."""
+    alone = outcome.baselines.get("left-alone")
+    watched = None if alone is None else adwin_changes(alone.right, "ADWIN")
+    return sorted([*margin_changes(outcome.margins_left_alone), *(watched or [])])
+
+
+def advice(outcome: Outcome) -> str:
+    """What to do next, in a sentence or two."""
+    better = _on_baseline(outcome)
+    if better:
+        return better[0]
+    health = outcome.learner.health()
+    if health.state == "alarm":
+        return health.remedy
+    rate, runs = outcome.settings["budget"], outcome.by_budget
+    if rate in runs and len(runs) > 1:
+        ours = runs[rate].accuracy
+        fewer, more = (runs.get(other) for other in (rate / 2, 2 * rate))
+        if fewer is not None and ours - fewer.accuracy < ENOUGH:
+            return f"Half of the labels would do: {_points(fewer.accuracy - ours)} points with --budget {50 * rate:g}%."
+        if more is not None and more.accuracy - ours >= WORTH_MORE:
+            gain = _points(more.accuracy - ours)
+            return f"More labels pay: {gain} points with --budget {200 * rate:g}%."
+    return "The budget fits: half of it would cost accuracy, and twice of it would gain little." if runs else ""
+
+
+def _points(difference: float) -> str:
+    """Points with a sign; no minus before what rounds to nothing.
+
+    >>> _points(0.0123), _points(-0.00001)
+    ('+1.2', '0.0')
+    """
+    shown = f"{100 * difference:+.1f}"
+    return "0.0" if shown in ("+0.0", "-0.0") else shown
+
+
+def _range(found: Accuracy) -> str:
+    shown = 100 * min(max(found.value, 0.0), 1.0)
+    return f"{shown:.2f} % ({100 * found.level:.0f} % interval {100 * found.low:.2f} to {100 * found.high:.2f})"
+
+
+def column_notes(outcome: Outcome) -> list[str]:
+    """Sentences on columns that are not used as they are."""
+    said = []
+    for column in outcome.columns:
+        if column.kind == "left out" and column.note != "dropped":
+            said.append(f"Column {column.name!r} is left out: {column.note}.")
+        elif column.kind == "categorical" and column.note:
+            said.append(f"Column {column.name!r}: {column.note}.")
+    return said
