@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
 LABEL_STUDIO := .venv-label-studio
-APT := test "$$(id -u)" = 0 && apt-get install -y -qq --no-install-recommends
+APT := test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends
 
 .PHONY: run test test-label-studio kills peers figure3 theory bench docs clean
 
@@ -30,7 +30,7 @@ test: $(VENV)/.installed-test peers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile -rs  # at the end: what was skipped, and why
 
 # Three streams, two of them networks, killed sixty times on each database, on one core and on all of them.
 kills: $(VENV)/.installed-test peers

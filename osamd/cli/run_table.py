@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
+from osamd.compiled.lowering import compiles_anew
 from osamd.errors import InputError, nearest
 from osamd.files import Files, together
 from osamd.paper.methods import KNOWN
@@ -30,6 +32,8 @@ def run_table(table: str, label: str, out: Path | None, **settings: Any) -> None
     there = next((path for path in (folder, *folder.parents) if path.exists()), Path())
     if not there.is_dir():
         raise InputError(f"`--out {folder}`: {there} is a file; name a folder.")
+    if compiles_anew():
+        print("osamd: compiling for the first time on this machine, which takes about half a minute.", file=sys.stderr)
     outcome: Outcome | None = None
     try:
         with together(folder, FILES) as files:

@@ -159,6 +159,11 @@ _identity: Any = FunctionIdentity
 _identity._unique_ids = iter(lambda: secrets.randbits(62), None)
 
 
+def compiles_anew() -> bool:
+    """Whether nothing was compiled here yet, from these sources: the first learner then takes half a minute."""
+    return not cache_folder().is_dir()
+
+
 class KeyedFiles(_Files):  # type: ignore[misc]
     """numba's cache files, named by a digest of their key.
 
