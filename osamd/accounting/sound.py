@@ -6,21 +6,22 @@ import math
 
 import numpy as np
 
-from osamd.accounting import budget, meter
+from osamd.accounting import book as books
+from osamd.accounting import budget, meter, steering
 from osamd.accounting.meter import BINS
 from osamd.checks import ROUNDING, require_finite_in, require_that, require_within, unsound
 from osamd.numerics import Array
 
 _GIVEN = {
-    "steering": budget.STEERING,
-    "rate": budget.RATE,
-    "window": budget.WINDOW,
-    "places": budget.PLACES,
-    "max_labels": budget.MAX_LABELS,
-    "earned": budget.EARNED,
-    "full": budget.FULL,
-    "full_floor": budget.FULL_FLOOR,
-    "target": budget.TARGET,
+    "steering": books.STEERING,
+    "rate": books.RATE,
+    "window": books.WINDOW,
+    "places": books.PLACES,
+    "max_labels": books.MAX_LABELS,
+    "earned": books.EARNED,
+    "full": books.FULL,
+    "full_floor": books.FULL_FLOOR,
+    "target": books.TARGET,
 }
 """What stands in a book from the first round on, since it follows from the budget."""
 
@@ -30,44 +31,44 @@ def settle_book(book: Array, opened: Array) -> None:
     for name, place in _GIVEN.items():
         if book[place] != opened[place]:
             raise unsound(f"book.{name} is {book[place]}, and by the budget it is {opened[place]}")
-    rounds, most = book[budget.ROUNDS], book[budget.MAX_LABELS]
+    rounds, most = book[books.ROUNDS], book[books.MAX_LABELS]
     require_within("book.rounds", rounds, 0, 2.0**53, whole=True)
-    if book[budget.RATE] > 0.0 and book[budget.WINDOW] == 0.0:
-        most = min(most, budget.earned(book[budget.RATE], rounds) if rounds else 0.0)
-    require_within("book.asked", book[budget.ASKED], 0, min(most, rounds), whole=True)
-    require_within("book.scale", book[budget.SCALE], 0.0, 1e300)
-    require_within("book.base", book[budget.BASE], 0.0, 1e306)
-    if book[budget.STEERING] != budget.MARGIN:
-        require_that(book[budget.BASE] == opened[budget.BASE], "book.base moved where nothing is steered")
-    require_within("book.spared", book[budget.SPARED], -1.0, book[budget.FULL] * (rounds + 1.0))
-    require_that(book[budget.HASTE] in (0.0, budget.HASTY), f"book.haste is {book[budget.HASTE]}")
+    if book[books.RATE] > 0.0 and book[books.WINDOW] == 0.0:
+        most = min(most, budget.earned(book[books.RATE], rounds) if rounds else 0.0)
+    require_within("book.asked", book[books.ASKED], 0, min(most, rounds), whole=True)
+    require_within("book.scale", book[books.SCALE], 0.0, 1e300)
+    require_within("book.base", book[books.BASE], 0.0, 1e306)
+    if book[books.STEERING] != books.MARGIN:
+        require_that(book[books.BASE] == opened[books.BASE], "book.base moved where nothing is steered")
+    require_within("book.spared", book[books.SPARED], -1.0, book[books.FULL] * (rounds + 1.0))
+    require_that(book[books.HASTE] in (0.0, steering.HASTY), f"book.haste is {book[books.HASTE]}")
     _settle_share(book, opened)
-    if book[budget.WINDOW] > 0.0:
+    if book[books.WINDOW] > 0.0:
         _check_ring(book)
-    book[budget.EAGERNESS] = 1.0
-    budget.announce(book)
+    book[books.EAGERNESS] = 1.0
+    steering.announce(book)
 
 
 def _settle_share(book: Array, opened: Array) -> None:
     """The share that is steered to, and the floor that follows from it."""
-    if book[budget.TARGET] == 0.0:
-        require_that(book[budget.SHARE] == opened[budget.SHARE], f"book.share is {book[budget.SHARE]}")
-        book[budget.FLOOR] = opened[budget.FLOOR]
+    if book[books.TARGET] == 0.0:
+        require_that(book[books.SHARE] == opened[books.SHARE], f"book.share is {book[books.SHARE]}")
+        book[books.FLOOR] = opened[books.FLOOR]
         return
-    require_within("book.share", book[budget.SHARE], 1e-12, book[budget.FULL])
-    budget.spend(book, book[budget.SHARE])
+    require_within("book.share", book[books.SHARE], 1e-12, book[books.FULL])
+    steering.spend(book, book[books.SHARE])
 
 
 def _check_ring(book: Array) -> None:
     """The last rounds of a budget with a window."""
-    ring, window, asked = book[budget.RING :], book[budget.WINDOW], book[budget.ASKED]
+    ring, window, asked = book[books.RING :], book[books.WINDOW], book[books.ASKED]
     require_that((ring == 0.0) | (ring == 1.0), "book.ring holds other numbers than 0 and 1")
-    require_that(book[budget.NEXT] == book[budget.ROUNDS] % window, f"book.next is {book[budget.NEXT]}")
-    recent = ring.sum() - ring[int(book[budget.NEXT])]
-    require_that(book[budget.RECENT] == recent, f"book.recent is {book[budget.RECENT]}, and the ring says {recent}")
-    require_within("the labels of book.ring", ring.sum(), 0, min(book[budget.PLACES], asked))
-    most = budget.WINDOW_OVERDUE * budget.reserve(book[budget.EARNED]) + 1.0
-    require_within("book.backlog", book[budget.BACKLOG], -book[budget.PLACES] - 1.0, most)
+    require_that(book[books.NEXT] == book[books.ROUNDS] % window, f"book.next is {book[books.NEXT]}")
+    recent = ring.sum() - ring[int(book[books.NEXT])]
+    require_that(book[books.RECENT] == recent, f"book.recent is {book[books.RECENT]}, and the ring says {recent}")
+    require_within("the labels of book.ring", ring.sum(), 0, min(book[books.PLACES], asked))
+    most = steering.WINDOW_OVERDUE * steering.reserve(book[books.EARNED]) + 1.0
+    require_within("book.backlog", book[books.BACKLOG], -book[books.PLACES] - 1.0, most)
 
 
 def check_meter(found: Array) -> None:

@@ -2,7 +2,7 @@
 
 The interval of the window narrows as one over the square root of the probability with which labels are drawn. So the
 window says with what probability, the same in all rounds, the lower end would be at the target; that share of the
-rounds is then steered to (`osamd.accounting.budget.spend`). More is spent at once, less little by little, so that a
+rounds is then steered to (`osamd.accounting.steering.spend`). More is spent at once, less little by little, so that a
 lucky stretch does not cost the next one its evidence. The rule uses the past alone, so the probability of every query
 is still known before it is drawn, and above 0: the estimate stays unbiased.
 
@@ -16,8 +16,9 @@ import math
 import numpy as np
 
 from osamd.accounting.accuracy import accuracy, window_of
-from osamd.accounting.budget import SHARE, TARGET, spend
+from osamd.accounting.book import SHARE, TARGET
 from osamd.accounting.meter import WINDOW
+from osamd.accounting.steering import spend
 from osamd.numerics import Array
 
 CHECK_EVERY = 50

@@ -19,7 +19,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from osamd.accounting import book as books
 from osamd.accounting import budget as budgets
+from osamd.accounting import steering
 from osamd.adapters import needs
 from osamd.errors import InputError
 from osamd.numerics import Array
@@ -101,7 +103,7 @@ class OSAMDBudgetManager(BudgetManager):  # type: ignore[misc]
         for i, margin in enumerate(margin_of(utilities)):
             probability = probability_of(book, margin)
             asked[i] = uniforms[i] < probability
-            budgets.enter(book, margin, probability, asked[i])
+            steering.enter(book, margin, probability, asked[i])
         return np.flatnonzero(asked)
 
     def update(self, candidates: Any, queried_indices: Any, utilities: Any = None) -> Self:
@@ -117,14 +119,14 @@ class OSAMDBudgetManager(BudgetManager):  # type: ignore[misc]
         margins = margin_of(self._validate_data(np.asarray(utilities)))
         self.generator_.random(len(margins))
         for margin, query in zip(margins, asked, strict=True):
-            budgets.enter(self.book_, margin, probability_of(self.book_, margin), query)
+            steering.enter(self.book_, margin, probability_of(self.book_, margin), query)
         return self
 
     def _validate_data(self, utilities: Any, *args: Any, **kwargs: Any) -> Array:
         checked: Array = super()._validate_data(utilities)
         if not hasattr(self, "book_"):
             limits = budgets.budget(self.budget_, self.window, self.max_labels, self.floor)
-            self.book_ = budgets.open_book(limits, self.sigma, "margin")
+            self.book_ = steering.open_book(limits, self.sigma, "margin")
             seed = self.random_state
             if not isinstance(seed, numbers.Integral):
                 seed = check_random_state(deepcopy(seed)).randint(2**31 - 1)
@@ -134,7 +136,7 @@ class OSAMDBudgetManager(BudgetManager):  # type: ignore[misc]
 
 def probability_of(book: Array, margin: float) -> float:
     """Of asking in the next round of the book."""
-    sigma, floor, _ = budgets.terms(book)
+    sigma, floor, _ = books.terms(book)
     return query_probability(margin, sigma, floor)
 
 

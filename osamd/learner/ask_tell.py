@@ -25,8 +25,9 @@ from typing import Any, Self
 import numpy as np
 
 from osamd.accounting import accuracy as honest
+from osamd.accounting import book as books
 from osamd.accounting import budget as budgets
-from osamd.accounting import gain
+from osamd.accounting import gain, steering
 from osamd.accounting import meter as meters
 from osamd.accounting.health import Health, health
 from osamd.accounting.target import CHECK_EVERY, steer_to_target
@@ -360,8 +361,8 @@ class AskTell(ABC):
     def _take_up_book(self, saved: Array | None) -> None:
         """Go on with a saved book, or with one just opened; what was asked before it counts for `max_labels`."""
         if self._limits.max_labels is not None:
-            before = self._meter[meters.ASKED] - (0.0 if saved is None else saved[budgets.ASKED])
-            budgets.allow(self._book, self._limits.max_labels - before)
+            before = self._meter[meters.ASKED] - (0.0 if saved is None else saved[books.ASKED])
+            steering.allow(self._book, self._limits.max_labels - before)
         former.take_up_book(self._book, self._book if saved is None else saved)
 
     @property
@@ -375,9 +376,9 @@ class AskTell(ABC):
         return int(self._meter[meters.ASKED])
 
     @property
-    def counted(self) -> budgets.Counted:
+    def counted(self) -> books.Counted:
         """Rounds and labels that the budget counts: all of them, or those since it was changed."""
-        return budgets.Counted(int(self._book[budgets.ROUNDS]), budgets.asked(self._book))
+        return books.Counted(int(self._book[books.ROUNDS]), books.asked(self._book))
 
     @property
     def told(self) -> int:

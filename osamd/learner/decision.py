@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from osamd.accounting.budget import WITHHELD, enter, terms
+from osamd.accounting.book import WITHHELD, terms
 from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, expect
+from osamd.accounting.steering import enter
 from osamd.errors import InputError, reject, require_number, require_whole
 from osamd.numerics import Array
 
@@ -56,7 +57,7 @@ class Observation(NamedTuple):
     probability: float
     """The probability of asking, as it was before the draw."""
     withheld: int
-    """Which promise of the budget withheld the query: an index of `osamd.accounting.budget.WITHHELD`."""
+    """Which promise of the budget withheld the query: an index of `osamd.accounting.book.WITHHELD`."""
     expected: float
     """What the meter's `expect` gave, for its `confirm`."""
     score: Any

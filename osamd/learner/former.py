@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from osamd.accounting import budget, meter
+from osamd.accounting import book as books
+from osamd.accounting import meter, steering
 from osamd.accounting.meter import BINS
 from osamd.accounting.sound import check_meter, settle_book
 from osamd.checks import require_finite_in, require_that, require_within
@@ -28,20 +29,20 @@ MISTAUGHT = 7
 
 def take_up_book(book: Array, saved: Array) -> None:
     """Let a book just opened go on from a saved one."""
-    former = len(saved) == BOOK_RING + int(book[budget.WINDOW])
-    if (len(saved) != len(book) and not former) or saved[budget.WINDOW] != book[budget.WINDOW]:
+    former = len(saved) == BOOK_RING + int(book[books.WINDOW])
+    if (len(saved) != len(book) and not former) or saved[books.WINDOW] != book[books.WINDOW]:
         raise reject("load", "book", f"{len(saved)} numbers", "it is no book of this budget; the file is damaged.")
     opened = book.copy()
     if not former:
         book[:] = saved
         settle_book(book, opened)
         return
-    book[:BOOK_RING], book[budget.RING :] = saved[:BOOK_RING], saved[BOOK_RING:]
-    book[budget.FULL], book[budget.FULL_FLOOR] = book[budget.SHARE], book[budget.FLOOR]
-    if book[budget.RATE] > 0.0 and book[budget.WINDOW] == 0.0:
-        hasty = book[budget.EARNED] == 0.0  # as it was written then
-        book[budget.EARNED] = budget.settled(book[budget.RATE])
-        budget.hasten(book, on=hasty)
+    book[:BOOK_RING], book[books.RING :] = saved[:BOOK_RING], saved[BOOK_RING:]
+    book[books.FULL], book[books.FULL_FLOOR] = book[books.SHARE], book[books.FLOOR]
+    if book[books.RATE] > 0.0 and book[books.WINDOW] == 0.0:
+        hasty = book[books.EARNED] == 0.0  # as it was written then
+        book[books.EARNED] = steering.settled(book[books.RATE])
+        steering.hasten(book, on=hasty)
     settle_book(book, opened)
 
 

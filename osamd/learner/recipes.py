@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from osamd.accounting.budget import Budget, open_book
+from osamd.accounting.budget import Budget
+from osamd.accounting.steering import open_book
 from osamd.learner import saving
 from osamd.learner.cores.paper import LinearCore
 from osamd.learner.cores.preset import PresetCore

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.accounting import budget, meter
+from osamd.accounting import book as books
+from osamd.accounting import meter
 from osamd.checks import listed, product, require_that, require_within, unsound, whole_number
 from osamd.learner.decision import Observation
 from osamd.learner.saving import Saved
@@ -70,8 +71,8 @@ def check_counts(content: Mapping[str, Any], book: Array, found: Array) -> None:
     for name, counted, place in (("rounds", rounds, meter.ROUNDS), ("told", told, meter.TOLD)):
         require_that(found[place] == counted, f"the header counts {counted} {name}, and the meter {found[place]}")
     require_that(found[meter.ASKED] == asked, f"{asked} labels were asked for, and the meter has {found[meter.ASKED]}")
-    before, earlier = rounds - book[budget.ROUNDS], asked - book[budget.ASKED]
-    require_that(0 <= earlier <= before, f"the book has {book[budget.ASKED]} labels of {asked} that were asked for")
+    before, earlier = rounds - book[books.ROUNDS], asked - book[books.ASKED]
+    require_that(0 <= earlier <= before, f"the book has {book[books.ASKED]} labels of {asked} that were asked for")
 
 
 def check_generator(state: Any) -> None:
@@ -150,7 +151,7 @@ class Awaited:
         require_that(query is True, f"pending query {i} was not asked")
         require_within("pending.margin", margin, 0.0, 1e300)
         require_within("pending.probability", probability, 1e-300, 1.0)
-        require_that(withheld == budget.ALLOWED, f"pending query {i} was withheld")
+        require_that(withheld == books.ALLOWED, f"pending query {i} was withheld")
         require_within("pending.expected", expected, 0, meter.BINS - 1, whole=True)
         return Observation(label, True, pseudolabel, float(margin), float(probability), 0, float(expected), score)
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from osamd.accounting import budget
-from osamd.accounting.budget import hasten
+from osamd.accounting import book as books
 from osamd.accounting.meter import NO_SOURCE, ROUNDS, widened
+from osamd.accounting.steering import hasten
 from osamd.checks import require_that
 from osamd.compiled.lowering import jit, lower
 from osamd.errors import InputError, require_place
@@ -41,7 +41,7 @@ class PresetCore(Rows):
 
     def __init__(self, features: int, classes: int, book: Array, meter: Array) -> None:
         super().__init__(features)
-        rate = float(book[budget.RATE])
+        rate = float(book[books.RATE])
         self._take(layout.open_state(features, classes, rate))
         self._pseudolabel = 0
         hasten(book, on=True)
@@ -138,7 +138,7 @@ class PresetCore(Rows):
             place[:] = require_place(arrays, name, place.shape)
         require_that(self._state[: layout.ROUNDS] == sizes, f"head holds the sizes {head[: layout.ROUNDS].tolist()}")
         check_state(self._parts, int(self.meter[ROUNDS]))
-        self._state[layout.RATE] = self.book[budget.RATE]
+        self._state[layout.RATE] = self.book[books.RATE]
         sourced, kept = self._state[layout.SOURCED] > 0.0, self._state[layout.KEPT] > 0.0
         hasten(self.book, on=not sourced and not kept)  # a book made anew
 
@@ -172,7 +172,7 @@ def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
         if not abs(x[i]) <= LARGEST:
             return refused()
     if close_to_pending(state, layout.parts_of(state).scale, waiting, x):
-        sigma, floor = 0.0, min(floor, book[budget.FLOOR])
+        sigma, floor = 0.0, min(floor, book[books.FLOOR])
     label, pseudolabel, margin, query, probability = observe(state, work, x, u, sigma, floor)
     if label < 0:
         return refused()
