@@ -41,7 +41,7 @@ try:
 except ImportError:
     raise needs("River", "river") from None
 
-Sample = dict[Hashable, Any]
+FeatureDict = dict[Hashable, Any]
 
 FEWEST = 8
 """Columns a model starts with, at least; whenever they do not suffice they are doubled."""
@@ -100,7 +100,7 @@ class OSAMDClassifier(base.Classifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: Sample, y: Any = None, *, decision: Decision | int | None = None) -> None:
+    def learn_one(self, x: FeatureDict, y: Any = None, *, decision: Decision | int | None = None) -> None:
         """Play a round with the label y, or without one where it is None or nan.
 
         `decision` ends a round that `ask_one` began: what that returned, or the id of one that asks.
@@ -112,18 +112,18 @@ class OSAMDClassifier(base.Classifier):
             decision = decision.id if decision.query else None
         learner.tell(learner.ask(self._row(x)) if decision is None else decision, self._classes.get(y))
 
-    def ask_one(self, x: Sample) -> Decision:
+    def ask_one(self, x: FeatureDict) -> Decision:
         """The first half of a round: decide, and draw whether to ask for the label. The model stays as it is."""
         return self._ready(x, None).ask(self._row(x))
 
-    def predict_proba_one(self, x: Sample, **kwargs: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: FeatureDict, **kwargs: Any) -> dict[Any, float]:
         """Of each class that has had a label; of the paper's methods calibrated only where the loss is a likelihood."""
         if self.learner is None or len(self._classes) < 2:
             return dict.fromkeys(self._classes, 1.0)
         shares = self.learner.predict_proba(self._row(x))
         return {name: shares.get(index, 0.0) for name, index in self._classes.items()}
 
-    def _ready(self, x: Sample, y: Any) -> OSAMD:
+    def _ready(self, x: FeatureDict, y: Any) -> OSAMD:
         """The learner, with a column for every feature of x and a place for the class y."""
         for name in sorted(x.keys() - self._columns.keys(), key=repr):  # whatever the order of the dictionary
             self._columns[name] = len(self._columns)
@@ -152,7 +152,7 @@ class OSAMDClassifier(base.Classifier):
             self._classes[y] = 1 - known if known < 2 else known
         return self.learner
 
-    def _row(self, x: Sample) -> Array:
+    def _row(self, x: FeatureDict) -> Array:
         """The sample as a vector; features without a column have weight 0 and are left out."""
         row = np.zeros(self._width)
         for name, value in x.items():
@@ -227,7 +227,7 @@ class OSAMDActive(ActiveLearningClassifier):
             raise reject("OSAMDActive", "classifier", classifier, rule)
         self._asked: dict[int, Hashable] = {}
 
-    def learn_one(self, x: Sample, y: Any = None, **kwargs: Any) -> None:
+    def learn_one(self, x: FeatureDict, y: Any = None, **kwargs: Any) -> None:
         """Give the label of a sample, or None where none will come."""
         sample = frozenset(x.items())
         number = next((number for number, asked in self._asked.items() if asked == sample), None)
@@ -235,7 +235,7 @@ class OSAMDActive(ActiveLearningClassifier):
             del self._asked[number]
         self._learn(x, y, number)
 
-    def _ask_for_label(self, x: Sample, y_pred: Any) -> bool:
+    def _ask_for_label(self, x: FeatureDict, y_pred: Any) -> bool:
         inside, last = x, self.classifier
         if isinstance(last, compose.Pipeline):
             inside, last = last._transform_one(x)
@@ -247,7 +247,7 @@ class OSAMDActive(ActiveLearningClassifier):
             self._learn(x, None, decision)
         return decision.query
 
-    def _learn(self, x: Sample, y: Any, decision: Decision | int | None) -> None:
+    def _learn(self, x: FeatureDict, y: Any, decision: Decision | int | None) -> None:
         inside: Any = self.classifier  # a pipeline hands `decision` on to its last step
         inside.learn_one(x, y, decision=decision)
 

@@ -37,7 +37,7 @@ try:
 except ImportError:
     raise needs("scikit-learn", "sklearn") from None
 
-Labels = NDArray[Any]
+AnyLabels = NDArray[Any]
 Missing = NDArray[np.bool_]
 
 
@@ -118,7 +118,7 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.classes_ = named
         return self._play(rows, labels, missing)
 
-    def predict(self, X: Any) -> Labels:
+    def predict(self, X: Any) -> AnyLabels:
         """The class of every row, as `ask` would decide."""
         rows = self._seen(X)
         return np.array([self.learner_.predict(row) for row in rows], dtype=self.classes_.dtype)
@@ -151,7 +151,7 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         plain = isinstance(seed, numbers.Integral)
         return given | {"seed": int(seed if plain else check_random_state(seed).randint(2**31 - 1))}
 
-    def _checked(self, X: Any, y: Any, classes: Labels | None, *, reset: bool) -> tuple[Array, Labels, Missing]:
+    def _checked(self, X: Any, y: Any, classes: AnyLabels | None, *, reset: bool) -> tuple[Array, AnyLabels, Missing]:
         """Rows, labels and which of these are missing."""
         if y is None:
             raise InputError("`fit(y=None)`: OSAMDClassifier requires y to be passed, but the target y is None.")
@@ -169,7 +169,7 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_classification_targets(labels[~missing])
         return rows, labels, missing
 
-    def _play(self, rows: Array, labels: Labels, missing: Missing) -> Self:
+    def _play(self, rows: Array, labels: AnyLabels, missing: Missing) -> Self:
         learner = self.learner_
         for row, label, unlabelled in zip(rows, labels.tolist(), missing, strict=True):
             learner.tell(learner.ask(row), None if unlabelled else label)
@@ -187,7 +187,7 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (self.learner_.peek(row) for row in self._seen(X))
 
 
-def missing_labels(labels: Labels, classes: Labels | None) -> Missing:
+def missing_labels(labels: AnyLabels, classes: AnyLabels | None) -> Missing:
     """Which labels are missing, where `classes` are declared (None: they are those of the labels).
 
     >>> missing_labels(np.array([0, -1, 1]), None).tolist(), missing_labels(np.array([1, -1, 1]), None).tolist()

@@ -19,14 +19,14 @@ from osamd.errors import InputError, require_whole
 from osamd.evaluation.many import run_many
 from osamd.prequential.groups import ALL, GROUPS
 from osamd.prequential.labels import shares_of
-from osamd.prequential.peers import Score
+from osamd.prequential.peers import RunScore
 from osamd.prequential.refitted import REFITTED
 from osamd.prequential.standings import MEASURES, Standing, content, in_json, standing, stream_table, summary_table
 from osamd.prequential.trials import OURS, RIVALS, Key, Trial, cheapest_first, kept_scores, key, play, size, standing_in
 from osamd.reporting.tables import Report, in_seeds
 from osamd.reporting.terminal import files, progress
 
-Found = dict[float, dict[str, dict[str, dict[int, Score]]]]
+Found = dict[float, dict[str, dict[str, dict[int, RunScore]]]]
 """By budget, stream, learner and seed."""
 
 
@@ -34,7 +34,7 @@ SLOW_BUDGET = 0.05
 """A forest takes most of the time, in proportion to the labels; from here on it plays fewer seeds instead."""
 
 
-class Plan(NamedTuple):
+class Comparison(NamedTuple):
     """What is compared."""
 
     streams: Sequence[str] = tuple(ALL)
@@ -51,7 +51,7 @@ class Plan(NamedTuple):
     def seeds_of(self, learner: str, budget: float) -> int:
         """How many seeds a learner plays.
 
-        >>> plan = Plan(seeds=5, slow_seeds=3)
+        >>> plan = Comparison(seeds=5, slow_seeds=3)
         >>> plan.seeds_of("nearest", 0.1), plan.seeds_of("forest-all", 0.05), plan.seeds_of("forest-all", 0.1)
         (5, 3, 1)
         """
@@ -69,10 +69,10 @@ class Plan(NamedTuple):
         ]
 
 
-def played_peers(plan: Plan, workers: int | None = None) -> dict[Trial, Score]:
+def played_peers(plan: Comparison, workers: int | None = None) -> dict[Trial, RunScore]:
     """What the peers score: kept from before, or played now."""
     asked = {trial: standing_in(trial) for peer in plan.peers for trial in plan.trials(peer)}
-    known: dict[Key, Score] = {} if plan.kept is None else kept_scores(plan.kept)
+    known: dict[Key, RunScore] = {} if plan.kept is None else kept_scores(plan.kept)
     keys = {trial: key(trial) for trial in set(asked.values())}
     missing = cheapest_first([trial for trial in dict.fromkeys(asked.values()) if keys[trial] not in known])
     if plan.kept is not None:
@@ -82,7 +82,7 @@ def played_peers(plan: Plan, workers: int | None = None) -> dict[Trial, Score]:
     return {trial: played[other] if other in played else known[keys[other]] for trial, other in asked.items()}
 
 
-def compare(plan: Plan, workers: int | None = None) -> Found:
+def compare(plan: Comparison, workers: int | None = None) -> Found:
     """Play all learners on the same rows; a seed draws the rows and the queries."""
     peers = played_peers(plan, workers)
     ours = plan.trials(OURS)
@@ -111,7 +111,7 @@ def standings(found: Found, streams: Sequence[str]) -> dict[tuple[str, float, st
     }
 
 
-def report(found: Found, plan: Plan) -> Report:
+def report(found: Found, plan: Comparison) -> Report:
     sizes = {name: size(name, plan.first_seed, plan.rounds) for name in plan.streams}
     rows_played = {name: one.rounds for name, one in sizes.items()}
     stood = standings(found, plan.streams)
@@ -142,7 +142,7 @@ def report(found: Found, plan: Plan) -> Report:
     return Report(tables, told)
 
 
-def rules(plan: Plan) -> list[str]:
+def rules(plan: Comparison) -> list[str]:
     """What holds for all tables, in sentences."""
     return [
         f"At most {plan.rounds:,} rows of each stream, started from nothing; every learner keeps the budget at every"
@@ -151,7 +151,7 @@ def rules(plan: Plan) -> list[str]:
     ]
 
 
-def fewer_seeds(plan: Plan, budgets: Sequence[float]) -> list[str]:
+def fewer_seeds(plan: Comparison, budgets: Sequence[float]) -> list[str]:
     """Which peers play fewer seeds than our learner, if any do."""
     slow = [name for name in plan.peers if RIVALS[name].slow]
     seeds = {budget: plan.seeds_of(slow[0], budget) for budget in budgets} if slow else {}
@@ -162,19 +162,19 @@ def fewer_seeds(plan: Plan, budgets: Sequence[float]) -> list[str]:
     return [f"The slow peers ({titles}) play {by_budget}; differences to them are over those."]
 
 
-def require_packages(plan: Plan) -> None:
+def require_packages(plan: Comparison) -> None:
     for name in plan.peers:
         if not RIVALS[name].installed:
             raise InputError(f"`compare`: {RIVALS[name].package} is not installed; pip install 'osamd[research]'.")
 
 
-def plan_of(given: argparse.Namespace) -> Plan:
+def plan_of(given: argparse.Namespace) -> Comparison:
     """The plan that the options mean, refused where it cannot be played."""
     for option in ("rounds", "seeds", "slow_seeds"):
         require_whole("compare", f"--{option.replace('_', '-')}", getattr(given, option))
     require_whole("compare", "--first-seed", given.first_seed, least=0)
     streams = given.streams or [name for group in given.groups for name in GROUPS[group]]
-    plan = Plan(
+    plan = Comparison(
         streams,
         shares_of(given.budgets.split(",")),
         given.peers,

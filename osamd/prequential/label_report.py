@@ -10,7 +10,7 @@ import numpy as np
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean
 from osamd.paper.methods import KNOWN
-from osamd.prequential.labels import FULL, SLACK, Curve, Curves, Point, label_curve
+from osamd.prequential.labels import FULL, SLACK, Curve, CurvePoint, Curves, label_curve
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reporting.terminal import files, progress
 
@@ -58,7 +58,7 @@ def report(found: Curves) -> Report:
     return Report([Table(title, ["method", *columns], rows, notes(found))], content(found), labels_figure(found))
 
 
-def cell(point: Point) -> str:
+def cell(point: CurvePoint) -> str:
     """The accuracy, and in brackets the labels."""
     return f"{in_words(point.accuracy, 2, 0.01)} ({100 * point.labels.mean:.3g})"
 
@@ -88,12 +88,12 @@ def notes(found: Curves) -> list[str]:
     return said
 
 
-def exceeds(point: Point) -> bool:
+def exceeds(point: CurvePoint) -> bool:
     """Whether more than the budget was taken on average; by less than a hundredth of it does not count."""
     return point.budget is not None and point.labels.mean > 1.01 * point.budget
 
 
-def spares(point: Point, rounds: int) -> bool:
+def spares(point: CurvePoint, rounds: int) -> bool:
     """Whether much of a budget of 20 labels or more was left; of fewer the steering may keep some back."""
     return point.budget is not None and point.budget * rounds >= 20 and point.labels.mean < 0.8 * point.budget
 

@@ -13,7 +13,7 @@ from osamd.errors import InputError, nearest
 from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
 from osamd.paper.methods import PRESET
-from osamd.prequential.peers import PEERS, STREAM_STEP, TABLE_STEP, Rows, Score, scored
+from osamd.prequential.peers import PEERS, STREAM_STEP, TABLE_STEP, PeerRows, RunScore, scored
 from osamd.reproduce.rotating_gaussian import paper_settings
 from osamd.streams import (
     PriorShift,
@@ -51,7 +51,7 @@ STREAMS: dict[str, Callable[[int], Stream]] = {
 and back, eight times; the paper's stream with one class at nine in ten from half-way on; Theorem 2's stream."""
 
 
-class Task(NamedTuple):
+class LabelRun(NamedTuple):
     """One run. `place` is the name of a stream, or a file that holds a table's numbers."""
 
     place: str
@@ -90,16 +90,16 @@ def hold(
 
 
 @lru_cache(maxsize=8)
-def read(place: str, rounds: int, warmup: int, seed: int) -> Rows:
+def read(place: str, rounds: int, warmup: int, seed: int) -> PeerRows:
     """The source and the rows of a run; a table's are alike for every seed."""
     if place in STREAMS:
         stream = STREAMS[place](rounds)
-        return Rows(stream.source(warmup, seed), stream.sample(seed), len(stream.classes), STREAM_STEP)
+        return PeerRows(stream.source(warmup, seed), stream.sample(seed), len(stream.classes), STREAM_STEP)
     with np.load(place) as held:
-        return Rows((held["first"], held["known"]), (held["x"], held["y"]), int(held["classes"]), TABLE_STEP)
+        return PeerRows((held["first"], held["known"]), (held["x"], held["y"]), int(held["classes"]), TABLE_STEP)
 
 
-def played(task: Task) -> Score:
+def played(task: LabelRun) -> RunScore:
     """Play one method at one budget on one seed."""
     held = read(task.place, task.rounds, task.warmup, task.seed if task.place in STREAMS else 0)
     if task.name in PEERS:
@@ -116,7 +116,7 @@ def played(task: Task) -> Score:
     return score(OSAMD.from_source(first, known.tolist(), **settings), x, y.tolist())
 
 
-def score(learner: OSAMD, x: Array, y: list[int]) -> Score:
+def score(learner: OSAMD, x: Array, y: list[int]) -> RunScore:
     """Test, then train, a row after the other; a label is told where it is asked for."""
     ask, tell, decided = learner.ask, learner.tell, []
     for row, label in zip(np.ascontiguousarray(x), y, strict=True):

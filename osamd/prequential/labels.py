@@ -17,8 +17,8 @@ from osamd.errors import InputError, nearest, require_whole
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.evaluation.many import run_many
 from osamd.paper.methods import KNOWN, PRESET
-from osamd.prequential.label_runs import STREAMS, Task, hold, played
-from osamd.prequential.peers import PEERS, Score
+from osamd.prequential.label_runs import STREAMS, LabelRun, hold, played
+from osamd.prequential.peers import PEERS, RunScore
 from osamd.prequential.runs import share
 
 BUDGETS = ("1%", "2%", "5%", "10%", "20%")
@@ -35,7 +35,7 @@ SLOW_ROUNDS = 6000
 """Rounds of all seeds together that a slow peer is played for a budget: 3 seeds of 2000 rounds, one at the least."""
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """A method at a budget, over its seeds."""
 
     budget: float | None
@@ -49,12 +49,12 @@ class Curve(NamedTuple):
     name: str
     title: str
     seeds: int
-    points: list[Point]
+    points: list[CurvePoint]
     version: str | None = None
     """Of the project it comes from, where that is not ours."""
 
 
-class Answer(NamedTuple):
+class LabelsNeeded(NamedTuple):
     """Which share of the labels reaches the target; None where no budget does."""
 
     labels: float | None
@@ -72,7 +72,7 @@ class Curves(NamedTuple):
     warmup: int
     seeds: int
     settings: str
-    full: Point
+    full: CurvePoint
     curves: list[Curve]
     left_out: dict[str, str]
     """Peers that are not installed: the package by the name of the method."""
@@ -89,7 +89,7 @@ class Curves(NamedTuple):
         return self.full.accuracy.mean - SLACK
 
     @property
-    def reached(self) -> Answer:
+    def reached(self) -> LabelsNeeded:
         """What the chosen curve needs."""
         points = [(point.labels.mean, point.accuracy.mean) for point in self.chosen.points]
         return labels_for(points, self.target)
@@ -101,29 +101,29 @@ class Curves(NamedTuple):
         return sentence(self.chosen.title, points, self.full.accuracy.mean)
 
 
-def labels_for(points: Sequence[tuple[float, float]], target: float) -> Answer:
+def labels_for(points: Sequence[tuple[float, float]], target: float) -> LabelsNeeded:
     """The share of labels at which the accuracy first reaches the target; points are (labels, accuracy).
 
     Between two budgets the accuracy is a straight line over the logarithm of the labels.
 
     >>> labels_for([(0.01, 0.90), (0.04, 0.94), (0.16, 0.98)], target=0.92)
-    Answer(labels=0.02, smallest=False, falls=False)
+    LabelsNeeded(labels=0.02, smallest=False, falls=False)
     >>> labels_for([(0.01, 0.90), (0.04, 0.94)], target=0.95)
-    Answer(labels=None, smallest=False, falls=False)
+    LabelsNeeded(labels=None, smallest=False, falls=False)
     """
     ordered = sorted(points)
     above = [accuracy >= target for _, accuracy in ordered]
     if not any(above):
-        return Answer(None, False, False)
+        return LabelsNeeded(None, False, False)
     first = above.index(True)
     falls = not all(above[first:])
     if first == 0:
-        return Answer(ordered[0][0], True, falls)
+        return LabelsNeeded(ordered[0][0], True, falls)
     (few, low), (many, high) = ordered[first - 1], ordered[first]
     if few <= 0.0:
-        return Answer(many, False, falls)
+        return LabelsNeeded(many, False, falls)
     part = (target - low) / (high - low)
-    return Answer(float(f"{few * (many / few) ** part:.12g}"), False, falls)
+    return LabelsNeeded(float(f"{few * (many / few) ** part:.12g}"), False, falls)
 
 
 def sentence(title: str, points: Sequence[tuple[float, float]], full: float) -> str:
@@ -205,16 +205,16 @@ def label_curve(
         repeats = dict.fromkeys(ours, seeds) | {
             name: min(seeds, max(1, SLOW_ROUNDS // many)) if PEERS[name].slow else seeds for name in there
         }
-        tasks = [Task(place, many, warmup, FULL, None, seed) for seed in range(seeds if named else 1)]
+        tasks = [LabelRun(place, many, warmup, FULL, None, seed) for seed in range(seeds if named else 1)]
         tasks += [
-            Task(place, many, warmup, name, budget, seed)
+            LabelRun(place, many, warmup, name, budget, seed)
             for name in (*there, *ours)  # the slow ones first, so that no core waits at the end
             for budget in shares
             for seed in range(repeats[name])
         ]
         told = None if progress is None else progress(len(tasks))
         done = dict(zip(tasks, run_many(played, tasks, workers=workers, progress=told), strict=True))
-    found: dict[tuple[str, float | None], list[Score]] = {}
+    found: dict[tuple[str, float | None], list[RunScore]] = {}
     for task, one in done.items():
         found.setdefault((task.name, task.budget), []).append(one)
     curves = [
@@ -232,8 +232,8 @@ def label_curve(
     return Curves(title, many, warmup, seeds, settings, point(None, found[FULL, None]), curves, missing)
 
 
-def point(budget: float | None, scores: Sequence[Score]) -> Point:
-    return Point(budget, mean_90([one.labels for one in scores]), mean_90([one.accuracy for one in scores]))
+def point(budget: float | None, scores: Sequence[RunScore]) -> CurvePoint:
+    return CurvePoint(budget, mean_90([one.labels for one in scores]), mean_90([one.accuracy for one in scores]))
 
 
 def shares_of(budgets: Sequence[float | str]) -> list[float]:

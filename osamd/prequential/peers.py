@@ -31,7 +31,7 @@ AHEAD = 32
 """Rows that are decided in one call."""
 
 
-class Score(NamedTuple):
+class RunScore(NamedTuple):
     """What one run reports: the accuracy and the labels as shares of its rounds, and the mean recall of the classes."""
 
     accuracy: float
@@ -39,21 +39,21 @@ class Score(NamedTuple):
     balanced_accuracy: float
 
 
-def scored(decided: Sequence[int] | Labels, truth: Labels, asked: int) -> Score:
+def scored(decided: Sequence[int] | Labels, truth: Labels, asked: int) -> RunScore:
     """The score of the decisions; balanced accuracy is the mean recall of the classes that occur.
 
     >>> scored([0, 0, 0, 0], np.array([0, 0, 0, 1]), asked=2)
-    Score(accuracy=0.75, labels=0.5, balanced_accuracy=0.5)
+    RunScore(accuracy=0.75, labels=0.5, balanced_accuracy=0.5)
     """
     right = np.asarray(decided) == truth
     recalls = [float(right[truth == one].mean()) for one in np.unique(truth)]
-    return Score(float(right.mean()), asked / len(truth), float(np.mean(recalls)))
+    return RunScore(float(right.mean()), asked / len(truth), float(np.mean(recalls)))
 
 
 class Play(Protocol):
     """Play the rows once; if `strict`, a query that would break asked <= budget t after a round t is not answered."""
 
-    def __call__(self, rows: Rows, budget: float, seed: int, strict: bool = False) -> Score: ...
+    def __call__(self, rows: PeerRows, budget: float, seed: int, strict: bool = False) -> RunScore: ...
 
 
 class Peer(NamedTuple):
@@ -77,7 +77,7 @@ class Peer(NamedTuple):
         return metadata.version(self.package)
 
 
-class Rows(NamedTuple):
+class PeerRows(NamedTuple):
     """A source and a stream, with classes 0, 1, ..., and the peers' gradient step times features + 1."""
 
     source: tuple[Array, Labels]
@@ -90,7 +90,7 @@ class Rows(NamedTuple):
         return self.reach / (int(self.stream[0].shape[1]) + 1)
 
 
-def scaled(rows: Rows) -> Rows:
+def scaled(rows: PeerRows) -> PeerRows:
     """Each row less the mean and over the deviation of all rows up to it; the source by those of all its rows."""
     (first, y), (x, truth), classes, reach = rows
     whole = np.concatenate([first, x])
@@ -102,13 +102,13 @@ def scaled(rows: Rows) -> Rows:
     if start:
         mean[:start], variance[:start] = mean[start - 1], variance[start - 1]
     even = (whole - shift - mean) / np.where(variance > 1e-18, np.sqrt(variance), 1.0)
-    return Rows((even[:start], y), (even[start:], truth), classes, reach)
+    return PeerRows((even[:start], y), (even[start:], truth), classes, reach)
 
 
 def skactiveml(name: str, refitted: bool = False) -> Play:
     """A strategy of `skactiveml.stream` around a logistic regression: by gradient steps, or refitted at every label."""
 
-    def play(rows: Rows, budget: float, seed: int, strict: bool = False) -> Score:
+    def play(rows: PeerRows, budget: float, seed: int, strict: bool = False) -> RunScore:
         from skactiveml import stream as strategies  # type: ignore[import-untyped]
         from skactiveml.classifier import SklearnClassifier  # type: ignore[import-untyped]
         from sklearn.linear_model import LogisticRegression, SGDClassifier  # type: ignore[import-untyped]
@@ -154,7 +154,7 @@ def skactiveml(name: str, refitted: bool = False) -> Play:
     return play
 
 
-def river(rows: Rows, budget: float, seed: int, strict: bool = False) -> Score:
+def river(rows: PeerRows, budget: float, seed: int, strict: bool = False) -> RunScore:
     """River's EntropySampler; it knows no budget, so a query that would exceed it is withheld, `strict` or not.
 
     A model that has met one class, or none, is never unsure: without a source it is made to ask for its first labels,

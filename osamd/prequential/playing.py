@@ -33,7 +33,7 @@ class Check(NamedTuple):
     high: float
 
 
-class Played(NamedTuple):
+class PlayedRun(NamedTuple):
     """What came out: the learner, one row a round, the rounds at whose end a label came, estimates along the way."""
 
     learner: OSAMD
@@ -49,7 +49,7 @@ def play(
     delay: Delay | None = None,
     progress: Callable[[int], None] | None = None,
     classes: Sequence[Any] | None = None,
-) -> Played:
+) -> PlayedRun:
     """Play a learner over rows with their labels (indices into `classes`, or else its own), test then train.
 
     `classes` may grow as the blocks are read, where the learner takes in new ones.
@@ -74,7 +74,7 @@ def play(
             progress(desk.rounds)
     if not desk.rounds:
         raise InputError("no row after the warm-up has a label; give a table with labelled rows.")
-    return Played(learner, book.ledger(), np.array(desk.came, dtype=np.int64), checks.taken)
+    return PlayedRun(learner, book.ledger(), np.array(desk.came, dtype=np.int64), checks.taken)
 
 
 class _Checks:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from osamd.numerics import Array
-from osamd.prequential.peers import Peer, Play, Rows, Score, scaled, scored
+from osamd.prequential.peers import Peer, PeerRows, Play, RunScore, scaled, scored
 
 TREES = 30
 """Of scikit-learn's random forest. Its default of 100 takes three times as long; the forests are most of the time."""
@@ -68,7 +68,7 @@ class Model(Protocol):
     def probabilities(self, block: Array) -> Array: ...
 
 
-class Memory:
+class LabelMemory:
     """The last labelled rows, or all: what the peers below share."""
 
     def __init__(self, classes: int, size: int | None) -> None:
@@ -85,7 +85,7 @@ class Memory:
         self.labels.append(label)
 
 
-class Refitted(Memory):
+class Refitted(LabelMemory):
     """A model of scikit-learn, fitted anew to what is remembered after every label."""
 
     def __init__(self, make: Callable[[], Any], classes: int, size: int | None) -> None:
@@ -108,7 +108,7 @@ class Refitted(Memory):
         return found
 
 
-class Nearest(Memory):
+class Nearest(LabelMemory):
     """The class of the nearest row that is remembered, of several the first."""
 
     def probabilities(self, block: Array) -> Array:
@@ -157,7 +157,7 @@ def first_allowed(asked: int, budget: float) -> int:
     return row
 
 
-def played(model: Model, x: Array, y: Any, budget: float, seed: int) -> Score:
+def played(model: Model, x: Array, y: Any, budget: float, seed: int) -> RunScore:
     """Test, then train; the rows up to the next one that may be asked for are decided in one call."""
     normal, threshold = np.random.default_rng(seed), Threshold()
     decided, asked, t = np.zeros(len(y), np.int64), 0, 0
@@ -176,27 +176,27 @@ def played(model: Model, x: Array, y: Any, budget: float, seed: int) -> Score:
     return scored(decided, y, asked)
 
 
-class Start(NamedTuple):
+class PeerStart(NamedTuple):
     """What a model is made of, before it has seen a row."""
 
     classes: int
     seed: int
 
 
-def from_nothing(make: Callable[[Start], Model], standardised: bool) -> Play:
+def from_nothing(make: Callable[[PeerStart], Model], standardised: bool) -> Play:
     """A peer that plays a stream without a source; `strict` or not, it keeps the budget at every round."""
 
-    def play(rows: Rows, budget: float, seed: int, strict: bool = True) -> Score:
+    def play(rows: PeerRows, budget: float, seed: int, strict: bool = True) -> RunScore:
         x, y = (scaled(rows) if standardised else rows).stream
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a fit to few labels that has not converged
-            return played(make(Start(rows.classes, seed)), x, y, budget, seed)
+            return played(make(PeerStart(rows.classes, seed)), x, y, budget, seed)
 
     return play
 
 
 def logistic(size: int | None) -> Play:
-    def make(start: Start) -> Model:
+    def make(start: PeerStart) -> Model:
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
         return Refitted(LogisticRegression, start.classes, size)
@@ -205,7 +205,7 @@ def logistic(size: int | None) -> Play:
 
 
 def forest(size: int | None) -> Play:
-    def make(start: Start) -> Model:
+    def make(start: PeerStart) -> Model:
         from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
 
         return Refitted(lambda: RandomForestClassifier(TREES, random_state=start.seed), start.classes, size)

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osamd.evaluation.intervals import mean_90
-from osamd.prequential.peers import Score
+from osamd.prequential.peers import RunScore
 from osamd.prequential.trials import OURS, RIVALS
 from osamd.reporting.tables import Table, in_words
 
 POINT = 0.01
 """One point of accuracy: what counts as level with the best peer."""
 
-BySeed = Mapping[int, Score]
+BySeed = Mapping[int, RunScore]
 ByLearner = Mapping[str, BySeed]
 ByStream = Mapping[str, ByLearner]
 """Scores by stream, learner and seed."""
 
-MEASURES: dict[str, Callable[[Score], float]] = {
+MEASURES: dict[str, Callable[[RunScore], float]] = {
     "accuracy": lambda score: score.accuracy,
     "balanced accuracy": lambda score: score.balanced_accuracy,
 }

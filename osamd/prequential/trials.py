@@ -20,7 +20,7 @@ from osamd.errors import InputError
 from osamd.learner.linear import OSAMD
 from osamd.prequential.groups import ALL
 from osamd.prequential.label_runs import score
-from osamd.prequential.peers import PEERS, TABLE_STEP, Peer, Rows, Score
+from osamd.prequential.peers import PEERS, TABLE_STEP, Peer, PeerRows, RunScore
 from osamd.prequential.refitted import REFITTED, stand_in
 
 OURS = "osamd"
@@ -63,11 +63,11 @@ class Key(NamedTuple):
 
 
 @lru_cache(maxsize=HELD)
-def drawn(stream: str, seed: int, rounds: int) -> Rows:
+def drawn(stream: str, seed: int, rounds: int) -> PeerRows:
     """The rows that a seed draws of a stream, without a source."""
     x, y = ALL[stream](seed, rounds)
     x, y = np.ascontiguousarray(x, np.float64), np.ascontiguousarray(y, np.int64)
-    return Rows((x[:0], y[:0]), (x, y), int(y.max()) + 1, TABLE_STEP)
+    return PeerRows((x[:0], y[:0]), (x, y), int(y.max()) + 1, TABLE_STEP)
 
 
 @cache
@@ -89,7 +89,7 @@ def key(trial: Trial) -> Key:
     return Key(rows, trial.seed, trial.budget, peer.title, f"{peer.package} {peer.version}")
 
 
-def play(trial: Trial) -> Score:
+def play(trial: Trial) -> RunScore:
     """Play one trial; a peer is held to the budget at every round, as our learner is, and its score is kept."""
     rows = drawn(trial.stream, trial.seed, trial.rounds)
     x, y = rows.stream
@@ -104,14 +104,14 @@ def play(trial: Trial) -> Score:
     return found
 
 
-def keep(trial: Trial, found: Score) -> None:
+def keep(trial: Trial, found: RunScore) -> None:
     """Append a line; a write this short is whole, whichever processes write at once."""
     line = {"stream": trial.stream, "rounds": trial.rounds} | key(trial)._asdict() | found._asdict()
     with open(trial.kept or "", "a") as file:
         file.write(json.dumps(line) + "\n")
 
 
-def kept_scores(path: Path) -> dict[Key, Score]:
+def kept_scores(path: Path) -> dict[Key, RunScore]:
     """What the file holds; without a file nothing. A last line that an interruption cut short does not count."""
     if not path.exists():
         return {}
@@ -125,7 +125,7 @@ def kept_scores(path: Path) -> dict[Key, Score]:
                 raise InputError(f"`--kept {path}`: line {number} is no JSON; delete the line, or the file.") from error
             told = None
         if told:
-            found[Key(*(told[name] for name in Key._fields))] = Score(*(told[name] for name in Score._fields))
+            found[Key(*(told[name] for name in Key._fields))] = RunScore(*(told[name] for name in RunScore._fields))
     return found
 
 

@@ -55,7 +55,7 @@ from osamd.preset.state import (
     SOURCED,
     STUDENT,
     VERIFIED,
-    Parts,
+    PresetParts,
     Work,
     parts_of,
     work_of,
@@ -108,7 +108,7 @@ def observe(state: Any, work: Any, x: Any, u: float, sigma: float, floor: float)
     return Opinion(label, pseudolabel, margin, u < probability, probability)
 
 
-def experts_into(state: Any, part: Parts, seen: Work) -> None:
+def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
     """Ask the source and every expert."""
     classes, count = seen.mixture.shape[0], min(int(state[KEPT]), part.memory.labels.shape[0])
     if state[SOURCED] > 0.0:
@@ -156,7 +156,7 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
             train(part.student, part.scale, seen.x, target, seen.scores, seen.direction)
 
 
-def arbitrate(state: Any, part: Parts, seen: Work, y: int, weight: float) -> None:
+def arbitrate(state: Any, part: PresetParts, seen: Work, y: int, weight: float) -> None:
     """The arbiter takes in the label."""
     keep_guard(part.arbiter.guard, seen.trusted, seen.source, seen.shares, y, weight)
     if state[SOURCED] > 0.0:
@@ -165,7 +165,7 @@ def arbitrate(state: Any, part: Parts, seen: Work, y: int, weight: float) -> Non
     state[VERIFIED] += 1.0
 
 
-def renew(state: Any, part: Parts, seen: Work) -> None:
+def renew(state: Any, part: PresetParts, seen: Work) -> None:
     """Hold the present scale, and carry over to it what is remembered and what was learned from it."""
     state[RENEWAL] = RENEWED * state[ROUNDS]
     kept = int(state[KEPT])
@@ -186,7 +186,7 @@ def renew(state: Any, part: Parts, seen: Work) -> None:
             state[SEED] = grow(part.forest, tree, part.memory, kept, room_of(seen), state[SEED])
 
 
-def teach(state: Any, part: Parts, seen: Work, y: int) -> None:
+def teach(state: Any, part: PresetParts, seen: Work, y: int) -> None:
     """The experts that learn from labels alone take in the sample observed last, with its label."""
     ring, kept = part.memory.labels.shape[0], int(state[KEPT])
     standardise_into(part.scale, seen.x, seen.z)

@@ -14,7 +14,7 @@ from osamd.preset.bayes import LEAST_SPREAD, REACH, Bayes
 from osamd.preset.forest import MODULUS, Forest
 from osamd.preset.memory import LEAST, MOST, Memory
 from osamd.preset.scale import CLIP, FIRST_RENEWAL, HORIZON, RENEWED, Scale
-from osamd.preset.state import Parts
+from osamd.preset.state import PresetParts
 
 CAPACITIES = tuple(LEAST * 2**k for k in range(int(math.log2(MOST / LEAST)) + 1))
 """Room for so many labelled samples there may be."""
@@ -31,7 +31,7 @@ def check_capacity(head: Array) -> int:
     return int(capacity)
 
 
-def check_state(parts: Parts, rounds: int) -> None:
+def check_state(parts: PresetParts, rounds: int) -> None:
     """Check the parts of a saved state whose shapes fit; `rounds` is how many the learner has played."""
     check_head(parts.head, rounds)
     _check_scale(parts.scale)

@@ -30,7 +30,7 @@ UNKNOWN = -50.0
 """The bias of a class that the source has never met: it never decides for it."""
 
 
-class Parts(NamedTuple):
+class PresetParts(NamedTuple):
     """Views of the state."""
 
     head: Any
@@ -85,7 +85,7 @@ def cut_state(vector: Any, sizes: Sizes) -> Any:
     forest, at = cut_forest(vector, at, sizes)
     arbiter, at = cut_arbiter(vector, at, len(EXPERTS))
     shape = (sizes.classes, sizes.features + 1)
-    parts = Parts(
+    parts = PresetParts(
         head,
         scale,
         memory,
@@ -127,9 +127,9 @@ def sizes_of(state: Any) -> Sizes:
     return Sizes(int(state[FEATURES]), int(state[CLASSES]), int(state[CAPACITY]))
 
 
-def parts_of(state: Any) -> Parts:
+def parts_of(state: Any) -> PresetParts:
     """The parts of the state."""
-    parts: Parts = cut_state(state, sizes_of(state))[0]
+    parts: PresetParts = cut_state(state, sizes_of(state))[0]
     return parts
 
 

@@ -82,10 +82,10 @@ def test_a_former_book_goes_on(hasty, window):
 
 def test_what_is_no_book_or_meter_is_refused_in_a_sentence():
     book, found = steering.open_book(budget.budget(0.1), 1.0, "margin"), meter.open_meter(2, 100)
-    with pytest.raises(InputError, match="it is no book of this budget; the file is damaged"):
+    with pytest.raises(InputError, match="it is not a book of this budget; the file is damaged"):
         former.take_up_book(book, np.zeros(7))
     for saved in (np.zeros(7), meter.open_meter(2, 99), meter.open_meter(3, 100)):
-        with pytest.raises(InputError, match="it is no meter of 2 classes and 100 rounds; the file is damaged"):
+        with pytest.raises(InputError, match="it is not a meter of 2 classes and 100 rounds; the file is damaged"):
             former.take_up_meter(found, saved)
     wrong = found.copy()
     wrong[meter.WINDOW] = 2e8

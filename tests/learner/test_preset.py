@@ -137,7 +137,7 @@ def test_what_the_preset_sets_by_itself_is_refused(given):
 
 def test_a_method_of_the_paper_and_the_preset_do_not_turn_into_each_other():
     for one, other in (("osamd", "osamd-preset"), ("osamd-preset", "paa")):
-        with pytest.raises(InputError, match="make a learner anew"):
+        with pytest.raises(InputError, match="make a new learner"):
             OSAMD(features=2, method=one).remade(method=other)
     assert OSAMD(features=2).remade(budget=0.2).limits.rate == 0.2
 
