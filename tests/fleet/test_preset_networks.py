@@ -323,7 +323,7 @@ def test_it_follows_a_world_that_turns():
         ({"method": "osamd"}, "eta"),
         ({"eta": 0.1}, "sigma"),
         ({"eta": 0.1, "sigma": 0.1, "source": (torch.ones(2, 5), [0, 1])}, "leave source out"),
-        ({"source": (torch.ones(2, 5), ["a", "b"])}, r"name them by classes=\[...\]"),
+        ({"source": (torch.ones(2, 5), ["a", "b"])}, r"give classes=\[...\]"),
         ({"source": (torch.ones(2, 5), [0])}, "2 samples and 1 labels"),
         ({"source": torch.ones(20, 5)}, "it is a Tensor; give a pair"),
         ({"source": (torch.ones(2, 5), None)}, "as many labels"),
