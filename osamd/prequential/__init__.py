@@ -1,4 +1,4 @@
-"""Prequential runs on a user's own table: ask about each row, learn from the few labels that were asked for."""
+"""Prequential runs on a user's own table: decide on each row, then learn from the few labels that were asked for."""
 
 from osamd.evaluation.answers import Delay
 from osamd.prequential.labels import Curve, CurvePoint, Curves, LabelsNeeded, label_curve

@@ -1,9 +1,9 @@
-"""Accuracy against labels: every method at several budgets, on a stream of ours or on a user's table.
+"""Accuracy against labels: every method at several budgets, on one of our streams or on a user's table.
 
     curves = label_curve("rotating-gaussian", budgets=["1%", "5%", "20%"])
     print(curves.answer)
 
-The level to reach is full supervision: OMD (all), which is told every label.
+The level to reach is full supervision: OMD (all), which gets every label.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ SEEDS = 5
 ROUNDS = 2000
 WARMUP = 200
 FULL = "omd-all"
-"""Told every label: the level of full supervision."""
+"""The method that gets every label: the level of full supervision."""
 
 SLACK = 0.01
-"""How far below full supervision is near enough: one point."""
+"""How far below full supervision is close enough: one point."""
 
 SLOW_ROUNDS = 6000
-"""Rounds of all seeds together that a slow peer is played for a budget: 3 seeds of 2000 rounds, one at the least."""
+"""The rounds of all seeds together that a slow peer plays per budget: 3 seeds of 2000 rounds, but at least one seed."""
 
 
 class CurvePoint(NamedTuple):
@@ -51,21 +51,21 @@ class Curve(NamedTuple):
     seeds: int
     points: list[CurvePoint]
     version: str | None = None
-    """Of the project it comes from, where that is not ours."""
+    """The version of the project that the method comes from, if that is not ours."""
 
 
 class LabelsNeeded(NamedTuple):
-    """Which share of the labels reaches the target; None where no budget does."""
+    """The share of the labels that reaches the target; None if no budget does."""
 
     labels: float | None
     smallest: bool
-    """The smallest budget reaches it, so that less might do."""
+    """Whether the smallest budget reaches the target, so that fewer labels might do."""
     falls: bool
-    """A larger budget falls below it again."""
+    """Whether a larger budget falls below the target again."""
 
 
 class Curves(NamedTuple):
-    """All that came out of `label_curve`."""
+    """The result of `label_curve`."""
 
     stream: str
     rounds: int
@@ -75,11 +75,11 @@ class Curves(NamedTuple):
     full: CurvePoint
     curves: list[Curve]
     left_out: dict[str, str]
-    """Peers that are not installed: the package by the name of the method."""
+    """The peers that are not installed: package by name of the method."""
 
     @property
     def chosen(self) -> Curve:
-        """The curve that the answer speaks of: the preset's, else OSAMD's, else the first."""
+        """The curve that the answer is about: the preset's, else OSAMD's, else the first."""
         order = {PRESET.name: 0, "osamd": 1}
         return min(self.curves, key=lambda curve: order.get(curve.name, 2))
 
@@ -167,11 +167,11 @@ def label_curve(
 ) -> Curves:
     """Play every method at every budget, and the peers that are installed, from the same source on the same rows.
 
-    `where` is the name of a stream of `STREAMS`, or a table as `osamd.run` takes it, with its `label`. A seed draws a
-    stream and the queries; of a table the queries alone. `rounds`: those of the stream, 2000 by default, or the first
-    rows of a table after the warm-up, all by default. All start from a model that is fitted to `warmup` labelled
-    samples. On "rotating-gaussian" the paper's methods have the paper's settings; else those of `osamd run`.
-    `progress` is told the number of runs, and gives what to call after each. Rows are held in memory.
+    `where` is the name of a stream of `STREAMS`, or a table as `osamd.run` takes it, with its `label`. A seed draws the
+    queries, and for a stream also the stream. `rounds` is the length of the stream, 2000 by default, or the number of
+    rows of a table after the warm-up, all by default. All methods start from a model that is fitted to `warmup`
+    labelled samples. On "rotating-gaussian" the paper's methods have the paper's settings; else those of `osamd run`.
+    `progress` gets the number of runs, and returns a function to call after each. Rows are held in memory.
     """
     shares = shares_of(budgets)
     ours = chosen(methods)
@@ -188,7 +188,7 @@ def label_curve(
                     " --categorical and --format."
                 )
             place, title, many = where, where, rounds or ROUNDS
-            # The models start from the source, and a fit needs both classes.
+            # The models are fitted to the source, and a fit needs both classes.
             if warmup < 20:
                 raise InputError(f"`--warmup {warmup}`: a stream by name starts from at least 20 labelled samples.")
         else:
@@ -197,8 +197,8 @@ def label_curve(
             title, many = hold(where, label, place, warmup, rounds, options)
         if shares[0] * many < 1.0:
             raise InputError(
-                f"`--budgets {100 * shares[0]:g}%`: of {many} rounds that is no label; give more rounds, or a share of"
-                f" {100 / many:.2g}% at least."
+                f"`--budgets {100 * shares[0]:g}%`: in {many} rounds that is less than one label; give more rounds, or a"
+                f" share of at least {100 / many:.2g}%."
             )
         wanted = {name: peer for name, peer in PEERS.items() if peers and not (named and peer.tables_only)}
         there = [name for name, peer in wanted.items() if peer.installed]
@@ -208,15 +208,15 @@ def label_curve(
         tasks = [LabelRun(place, many, warmup, FULL, None, seed) for seed in range(seeds if named else 1)]
         tasks += [
             LabelRun(place, many, warmup, name, budget, seed)
-            for name in (*there, *ours)  # the slow ones first, so that no core waits at the end
+            for name in (*there, *ours)  # slow ones first, so that no core is idle at the end
             for budget in shares
             for seed in range(repeats[name])
         ]
-        told = None if progress is None else progress(len(tasks))
-        done = dict(zip(tasks, run_many(played, tasks, workers=workers, progress=told), strict=True))
+        one_done = None if progress is None else progress(len(tasks))
+        done = dict(zip(tasks, run_many(played, tasks, workers=workers, progress=one_done), strict=True))
     found: dict[tuple[str, float | None], list[RunScore]] = {}
-    for task, one in done.items():
-        found.setdefault((task.name, task.budget), []).append(one)
+    for task, score in done.items():
+        found.setdefault((task.name, task.budget), []).append(score)
     curves = [
         Curve(
             name,
@@ -233,21 +233,21 @@ def label_curve(
 
 
 def point(budget: float | None, scores: Sequence[RunScore]) -> CurvePoint:
-    return CurvePoint(budget, mean_90([one.labels for one in scores]), mean_90([one.accuracy for one in scores]))
+    return CurvePoint(budget, mean_90([run.labels for run in scores]), mean_90([run.accuracy for run in scores]))
 
 
 def shares_of(budgets: Sequence[float | str]) -> list[float]:
-    """The budgets as shares of the rounds, each once, the smallest first.
+    """The budgets as shares of the rounds, without duplicates, smallest first.
 
     >>> shares_of(["5%", "1%", 0.05])
     [0.01, 0.05]
     """
     try:
-        found = sorted({share(one) for one in budgets})
+        found = sorted({share(budget) for budget in budgets})
     except InputError as error:
         given = ",".join(map(str, budgets))
         raise InputError(
-            f"`--budgets {given}`: shares of the rounds, above 0% and at most 100%, as in --budgets 1%,5%,20%."
+            f"`--budgets {given}`: give shares of the rounds, above 0% and at most 100%, as in --budgets 1%,5%,20%."
         ) from error
     if not found:
         raise InputError("`--budgets`: name at least one share of the rounds, as in --budgets 1%,5%,20%.")
@@ -255,7 +255,7 @@ def shares_of(budgets: Sequence[float | str]) -> list[float]:
 
 
 def chosen(methods: Sequence[str] | None) -> list[str]:
-    """The methods that have a curve, in their order: the preset first."""
+    """The methods that have a curve, in order: the preset first."""
     order = [PRESET.name, *(name for name in KNOWN if name not in (PRESET.name, FULL))]
     if methods is None:
         return order

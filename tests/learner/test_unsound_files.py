@@ -52,7 +52,7 @@ def changed(saved, name, place, value):
         ("forest.feature", (0, 1), 90.0, "forest.feature holds 90.0"),
         ("forest.feature", (0, 1), -9.0, "forest.feature holds -9.0"),
         ("memory.labels", 3, 3.0, "memory.labels holds 3.0"),
-        ("memory.samples", (2, 1), 4.9, "memory.columns is not memory.samples turned"),
+        ("memory.samples", (2, 1), 4.9, "memory.columns is not the transpose of memory.samples"),
         ("arbiter.guard", 0, -1.0, "arbiter.guard holds -1.0"),
         ("student", (0, 0), np.inf, "student holds numbers that are not finite"),
         ("pending.draws", 0, 0.999999, "pending.draws holds 0.999999"),

@@ -110,8 +110,8 @@ def test_a_missing_peer_is_left_out_and_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("osamd.prequential.labels.PEERS", missing)
     assert labels("two-point", *QUICK, "--methods", "osamd-preset", "--out", str(tmp_path)) == 0
     printed = capsys.readouterr().out
-    assert "Left out, for it is not installed: scikit-activeml" in printed
-    assert "Left out, for it is not installed: river" in printed
+    assert "Left out, since it is not installed: scikit-activeml" in printed
+    assert "Left out, since it is not installed: river" in printed
     content = json.loads((tmp_path / "labels.json").read_text())
     assert list(content["methods"]) == ["osamd-preset"]
     assert content["left_out"]["river-entropy"] == "river"
@@ -210,7 +210,7 @@ def test_rows_are_scaled_by_what_came_before_them():
         (("rotating-gaussian", "--label", "y"), "leave out --label"),
         (("rotating-gaussian", "--budgets", "150%"), "`--budgets 150%`"),
         (("rotating-gaussian", "--budgets", ","), "name at least one share"),
-        (("rotating-gaussian", "--budgets", "1%", "--rounds", "50"), "that is no label"),
+        (("rotating-gaussian", "--budgets", "1%", "--rounds", "50"), "that is less than one label"),
         (("rotating-gaussian", "--methods", "osmad"), "Did you mean 'osamd'?"),
         (("rotating-gaussian", "--methods", "omd-all"), "that keeps a budget"),
         (("rotating-gaussian", "--warmup", "3"), "at least 20 labelled samples"),
