@@ -197,8 +197,8 @@ def label_curve(
             title, many = hold(where, label, place, warmup, rounds, options)
         if shares[0] * many < 1.0:
             raise InputError(
-                f"`--budgets {100 * shares[0]:g}%`: in {many} rounds that is less than one label; give more rounds, or a"
-                f" share of at least {100 / many:.2g}%."
+                f"`--budgets {100 * shares[0]:g}%`: in {many} rounds that is less than one label; give more rounds, or"
+                f" a share of at least {100 / many:.2g}%."
             )
         wanted = {name: peer for name, peer in PEERS.items() if peers and not (named and peer.tables_only)}
         there = [name for name, peer in wanted.items() if peer.installed]
