@@ -17,6 +17,8 @@ places are left free (4 %, or 4).
 - Above 4.8 % of the labels earned (or 2 labels) the next query is certain. So the budget is spent, on every stream.
 - With a *target* for the accuracy the steering may aim below the rate (`osamd.accounting.target`). Labels that are
   spared are not owed.
+
+The file is long because each constant carries its derivation.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
 
 It is a fleet of one (`osamd.fleet`). It plays the preset, which needs no step size (`osamd.fleet.preset_fleet`), or a
 method of the paper, with inner loops that approach the implicit step. Budgets, late labels, accuracy estimates and
-files work as in every learner (`osamd.learner.ask_tell`).
+files work as in every learner (`osamd.learner.ask_tell`). The file is long because one constructor takes the settings
+of both.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from osamd.learner.ask_tell import AskTell
 from osamd.learner.cores.network import NetworkCore, NetworkSamples, PresetNetworkCore, quietly
 from osamd.learner.decision import known_classes, share_asked
 from osamd.learner.network_inputs import check_outputs, kind_of, pairs_of, restored_module, row_of, takes_batches
-from osamd.learner.recipes import PaperRecipe, PresetRecipe, Recipe, network_recipe, settings_of
+from osamd.learner.recipes import PaperRecipe, network_recipe, settings_of
 from osamd.learner.resuming import require_fitting
-from osamd.paper.methods import KNOWN, PRESET, InnerLoops, TeacherStep, meant, refuse_of_the_paper
+from osamd.paper.methods import KNOWN, InnerLoops, TeacherStep, meant
 from osamd.preset.arbiter import NETWORK_AUDIT
 
 
@@ -114,17 +115,7 @@ class NetworkOSAMD(AskTell):
             "label_rate": label_rate,
         }
         kind = lookup("NetworkOSAMD", "method", meant(method, of_the_paper), KNOWN)
-        recipe: Recipe
-        if kind is PRESET:
-            refuse_of_the_paper(of_the_paper)
-            recipe = PresetRecipe()
-        else:
-            recipe = network_recipe(kind, of_the_paper)
-        if source is not None and kind is not PRESET:
-            raise InputError(
-                "`NetworkOSAMD(source=...)`: the preset remembers a source, but the paper's methods have no memory;"
-                " leave source out."
-            )
+        recipe = network_recipe(kind, of_the_paper, with_source=source is not None)
         asking = recipe.asking(share_asked(budget), floor, NETWORK_AUDIT)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         names = [] if classes is None else known_classes(classes)

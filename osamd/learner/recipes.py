@@ -19,7 +19,7 @@ from osamd.learner.cores.paper import LinearCore
 from osamd.learner.cores.preset import PresetCore
 from osamd.numerics import Array
 from osamd.paper.losses import loss as named_loss
-from osamd.paper.methods import PRESET, InnerLoops, Method, Settings, TeacherStep
+from osamd.paper.methods import PRESET, InnerLoops, Method, Settings, TeacherStep, refuse_of_the_paper
 from osamd.paper.methods import learner as bound
 from osamd.paper.models import linear
 from osamd.preset import arbiter
@@ -121,8 +121,16 @@ def settings_of(content: Mapping[str, Any]) -> Settings | None:
     return None if content["method"] == PRESET.name else saving.settings_from_json(content["settings"])
 
 
-def network_recipe(method: Method, given: Mapping[str, Any]) -> PaperRecipe:
-    """The recipe of a method of the paper around a network, with the settings that were given."""
+def network_recipe(method: Method, given: Mapping[str, Any], *, with_source: bool) -> Recipe:
+    """The recipe of a method around a network, with the settings that were given."""
+    if method is PRESET:
+        refuse_of_the_paper(given)
+        return PresetRecipe()
+    if with_source:
+        raise InputError(
+            "`NetworkOSAMD(source=...)`: the preset remembers a source, but the paper's methods have no memory;"
+            " leave source out."
+        )
     for name, role in (("eta", "the student's step size"), ("sigma", "the query's eagerness")):
         if given[name] is None:
             raise InputError(

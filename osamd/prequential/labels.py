@@ -9,7 +9,7 @@ The level to reach is full supervision: OMD (all), which gets every label.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,19 +181,12 @@ def label_curve(
     if rounds is not None or named:
         rounds = require_whole("label_curve", "rounds", ROUNDS if rounds is None else rounds)
     with tempfile.TemporaryDirectory(prefix="osamd-labels-") as folder:
+        place = where if named else str(Path(folder) / "rows.npz")
+        options = {"classes": classes, "drop": drop, "categorical": categorical, "format": format}
         if named:
-            if label is not None or classes or drop or categorical or format:
-                raise InputError(
-                    f"`labels {where}`: a stream by name has no columns; leave out --label, --classes, --drop,"
-                    " --categorical and --format."
-                )
-            place, title, many = where, where, rounds or ROUNDS
-            # The models are fitted to the source, and a fit needs both classes.
-            if warmup < 20:
-                raise InputError(f"`--warmup {warmup}`: a stream by name starts from at least 20 labelled samples.")
+            require_named(where, warmup, {"label": label is not None} | options)
+            title, many = where, rounds or ROUNDS
         else:
-            place = str(Path(folder) / "rows.npz")
-            options = {"classes": classes, "drop": drop, "categorical": categorical, "format": format}
             title, many = hold(where, label, place, warmup, rounds, options)
         if shares[0] * many < 1.0:
             raise InputError(
@@ -218,18 +211,30 @@ def label_curve(
     for task, score in done.items():
         found.setdefault((task.name, task.budget), []).append(score)
     curves = [
-        Curve(
-            name,
-            PEERS[name].title if name in PEERS else KNOWN[name].title,
-            repeats[name],
-            [point(budget, found[name, budget]) for budget in shares],
-            PEERS[name].version if name in PEERS else None,
-        )
+        curve(name, repeats[name], [point(budget, found[name, budget]) for budget in shares])
         for name in (*ours, *there)
     ]
     missing = {name: peer.package for name, peer in wanted.items() if name not in there}
     settings = "the paper's settings" if title == "rotating-gaussian" else "the defaults of osamd run --method"
     return Curves(title, many, warmup, seeds, settings, point(None, found[FULL, None]), curves, missing)
+
+
+def require_named(name: str, warmup: int, options: Mapping[str, Any]) -> None:
+    """Refuse what a named stream cannot have: options of a table, and a warm-up too short to fit a model to."""
+    if any(options.values()):
+        raise InputError(
+            f"`labels {name}`: a stream by name has no columns; leave out --label, --classes, --drop,"
+            " --categorical and --format."
+        )
+    if warmup < 20:  # a fit needs both classes
+        raise InputError(f"`--warmup {warmup}`: a stream by name starts from at least 20 labelled samples.")
+
+
+def curve(name: str, seeds: int, points: list[CurvePoint]) -> Curve:
+    """The curve of one of our methods or of a peer."""
+    if name in PEERS:
+        return Curve(name, PEERS[name].title, seeds, points, PEERS[name].version)
+    return Curve(name, KNOWN[name].title, seeds, points)
 
 
 def point(budget: float | None, scores: Sequence[RunScore]) -> CurvePoint:
