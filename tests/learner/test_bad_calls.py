@@ -101,7 +101,7 @@ def test_a_budget_that_is_no_share_is_refused_as_the_learners(budget, method):
 
 def test_the_preset_speaks_of_numbers_too_large_and_of_no_steps():
     held = fresh()
-    with pytest.raises(InputError, match="x holds numbers too large") as refused:
+    with pytest.raises(InputError, match="x holds numbers that are too large") as refused:
         held.ask([1e300, -1e300])
     assert "steps" not in str(refused.value)
 
@@ -163,7 +163,7 @@ def test_unknown_foreign_and_expired_decisions_are_refused():
         ({"classes": "ab"}, "two or more different names"),
         ({"classes": ["a", "a"]}, "two or more different names"),
         ({"classes": [None, 1]}, "two or more different names"),
-        ({"classes": {"a", "b"}}, "in an order"),
+        ({"classes": {"a", "b"}}, "in a list"),
         ({"classes": [0.0, math.inf]}, "two or more different names"),
         ({"features": 0}, "features"),
         ({"features": ["a", "a"]}, "different names"),
