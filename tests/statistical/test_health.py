@@ -107,7 +107,7 @@ def test_a_window_that_holds_too_few_queries_is_told_of():
             confirm(meter, t, 0.1, where, 0, 0, 0)
     found = health(meter)
     assert (found.state, found.labels) == ("unknown", 10)
-    assert found.remedy == "It asks for 10 in 100 rounds: raise the budget, or take a longer window."
+    assert found.remedy == "It asks for 10 labels in 100 rounds: raise the budget, or use a longer window."
 
 
 def unanswered(rounds, since=0):
