@@ -1,7 +1,7 @@
-"""What is asked of everything that a learner is loaded from: a file may have been written by anyone.
+"""Checks for the content of learner files, which anyone may have written.
 
-A digest tells a damaged file from a good one, and nothing about a file that was made to deceive. Compiled code trusts
-the numbers it is given, so every size, index, count and draw is checked here once, before the first round.
+A digest tells a damaged file from a good one, but says nothing about a file that was made to deceive. Compiled code
+trusts the numbers it is given, so every size, index, count and draw is checked once, before the first round.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from osamd.errors import LONGEST, InputError
 
 ROUNDING = 1e-6
-"""What sums that are kept up from round to round may stray by, relative to their size."""
+"""The relative rounding error allowed in sums that are updated from round to round."""
 
 
 def unsound(what: str) -> InputError:
-    """The error for a file whose content cannot be that of a learner; `what` is a clause that names what is wrong.
+    """The error for a file that cannot hold a learner; `what` is a clause that says what is wrong.
 
     >>> str(unsound("uniforms holds -1.0, which must lie between 0 and 1"))
     '`load`: the file was changed after it was saved: uniforms holds -1.0, which must lie between 0 and 1.'
@@ -30,13 +30,13 @@ def unsound(what: str) -> InputError:
 
 
 def require_that(holds: Any, what: str) -> None:
-    """Refuse the file unless all of this holds."""
+    """Refuse the file unless all of these conditions hold."""
     if not np.all(holds):
         raise unsound(what)
 
 
 def require_within(name: str, values: Any, low: float, high: float, *, whole: bool = False) -> None:
-    """Refuse numbers that are nan, outside of [low, high], or, where they must be whole, are not.
+    """Refuse numbers that are nan, outside [low, high], or not whole although they must be.
 
     >>> require_within("meter.rounds", 2.5, 0, 10, whole=True)
     Traceback (most recent call last):
@@ -59,18 +59,18 @@ def require_finite_in(name: str, values: Any) -> None:
 
 
 def require_shaped(arrays: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) -> NDArray[Any]:
-    """The array of this name, if it is one of the same shape and type."""
+    """The array of this name, if it has the same shape and type as `like`."""
     found = arrays.get(name)
     if found is None:
         raise unsound(f"it holds no {name}")
     if found.shape != like.shape or found.dtype != like.dtype:
         shown, needed = (f"{array.dtype} of shape {array.shape}" for array in (found, like))
-        raise unsound(f"{name} is {shown}, and must be {needed}")
+        raise unsound(f"{name} is {shown}, but must be {needed}")
     return found
 
 
 def whole_number(content: Mapping[str, Any], name: str, least: int, most: float = 2.0**53) -> int:
-    """A whole number of the header, within limits."""
+    """A whole number from the header, within limits."""
     value = content.get(name)
     if type(value) is not int or not least <= value <= most:
         raise unsound(f"{name} is {value!r:.60}, which must be a whole number between {least} and {most:.6g}")
@@ -78,7 +78,7 @@ def whole_number(content: Mapping[str, Any], name: str, least: int, most: float 
 
 
 def listed(content: Mapping[str, Any], name: str, most: int) -> list[Any]:
-    """A list of the header, no longer than this."""
+    """A list from the header, with at most `most` entries."""
     value = content.get(name)
     if type(value) is not list or len(value) > most:
         raise unsound(f"{name} must be a list of at most {most}")
@@ -98,11 +98,11 @@ def product(sizes: Sequence[int]) -> int:
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Refuse in a sentence whatever a file holds that nothing above has named, as fields that are missing."""
+    """Turn any other error of a bad file, such as a missing field, into one sentence."""
     try:
         yield
     except InputError:
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError, MemoryError) as error:
         why = (str(error).splitlines() or [""])[0][:LONGEST]
-        raise unsound(f"it cannot be made a learner again ({type(error).__name__}: {why})") from error
+        raise unsound(f"no learner can be made from it ({type(error).__name__}: {why})") from error

@@ -1,4 +1,4 @@
-"""Errors that tell the user the call, the argument, the value, the rule and the remedy."""
+"""Errors that name the call, the argument, the value, the rule and the remedy."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:  # its import would take a quarter of the time of `osamd --hel
 Part = TypeVar("Part")
 
 LONGEST = 200
-"""Characters of a value that an error shows."""
+"""The most characters of a value that an error shows."""
 
 ENCODE = "encode it, as pandas.get_dummies does, or let osamd read the table (osamd run, osamd.prequential.run)"
 """What to do about text in a sample."""
 
 
 class InputError(ValueError):
-    """Something the caller gave cannot be used; the message is one sentence or two, and names the remedy."""
+    """Something that the caller gave cannot be used; the message is one or two sentences, and names the remedy."""
 
 
 def reject(call: str, argument: str, value: object, rule: str) -> InputError:
-    """The error for one bad argument; `rule` says what must hold and, where it is not plain, what to do.
+    """The error for one bad argument; `rule` says what must hold and, if that is not obvious, what to do.
 
     >>> str(reject("Ball", "radius", -1.0, "radius must be positive."))
     '`Ball(radius=-1.0)`: radius must be positive.'
@@ -37,15 +37,15 @@ def reject(call: str, argument: str, value: object, rule: str) -> InputError:
 
 
 def require_number(call: str, argument: str, value: object, holds: Callable[[float], bool], rule: str) -> float:
-    """The value as a float, where it is a real number (a bool is none) for which the rule holds.
+    """The value as a float, if it is a real number (not a bool) for which the rule holds.
 
-    Whatever is no number is tried as NaN, so `holds` must be false for that, as comparisons are.
+    Anything else is tried as NaN, so `holds` must be false for NaN, as comparisons are.
     """
     number = math.nan
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         try:
             number = float(value)
-        except OverflowError:  # an int or a fraction beyond all floats
+        except OverflowError:  # an int or a fraction beyond the range of floats
             number = math.inf
     if not holds(number):
         raise reject(call, argument, value, rule)
@@ -71,7 +71,7 @@ def require_rate(call: str, argument: str, value: object) -> float:
 
 
 def require_whole(call: str, argument: str, value: object, least: int = 1) -> int:
-    """Refuse what is not a whole number of at least `least`; a bool and a float such as 2.0 are none.
+    """Refuse what is not a whole number of at least `least`; bools and floats such as 2.0 are refused too.
 
     >>> require_whole("linear", "features", 2)
     2
@@ -89,10 +89,10 @@ def require_kind(call: str, argument: str, value: object, kind: type, remedy: st
 
 
 def require_place(arrays: Mapping[str, NDArray[Any]], name: str, shape: Sequence[int]) -> NDArray[Any]:
-    """An array of float64 numbers of a saved learner, if it has the shape that this osamd gives it."""
+    """A float64 array of a saved learner, if it has the shape that this version of osamd expects."""
     if name not in arrays or arrays[name].shape != tuple(shape) or arrays[name].dtype != "float64":
         raise InputError(
-            "`load`: the file holds a learner of another make than this osamd's; load it with the one that wrote it."
+            "`load`: the file was saved by an incompatible version of osamd; load it with the version that wrote it."
         )
     return arrays[name]
 
@@ -100,9 +100,9 @@ def require_place(arrays: Mapping[str, NDArray[Any]], name: str, shape: Sequence
 def require_numbers(
     call: str, argument: str, values: object, names: Sequence[object] | None = None, remedy: str = ""
 ) -> NDArray[np.float64]:
-    """Real numbers in an array of one shape, as float64; not text, dates, complex numbers or rows of many lengths.
+    """The values as a float64 array; text, dates, complex numbers and rows of different lengths are refused.
 
-    Of text among them the first is shown, with the name of its column where there are `names`, and with the `remedy`.
+    The error shows the first text among the values, with the name of its column if there are `names`, and the `remedy`.
 
     >>> require_numbers("ask", "x", [1.0, "red"], ["size", "colour"], "encode it")
     Traceback (most recent call last):
@@ -121,11 +121,11 @@ def require_numbers(
     text = _first_text(values, names)
     if text:
         raise InputError(f"`{call}({argument}=...)`: {argument} must be numbers; {text}{remedy and ': '}{remedy}.")
-    raise InputError(f"`{call}({argument}=...)`: {argument} must be numbers in rows of one length ({found}).")
+    raise InputError(f"`{call}({argument}=...)`: {argument} must be numbers in rows of equal length ({found}).")
 
 
 def _first_text(values: object, names: Sequence[object] | None) -> str:
-    """Which of the values is text, in words; nothing where none is, or where they have no shape."""
+    """Which of the values is text, in words; empty if none is, or if they do not form an array."""
     import numpy as np
 
     try:
@@ -157,7 +157,7 @@ def require_finite(call: str, argument: str, rows: NDArray[np.float64]) -> None:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The end of a sentence that offers the nearest known name, and all of them.
+    """A sentence that suggests the nearest known name and lists all of them.
 
     >>> nearest("osmad", ["osamd", "paa"])
     "Did you mean 'osamd'? Known: osamd, paa."
@@ -170,7 +170,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def lookup(call: str, argument: str, name: object, registry: Mapping[str, Part]) -> Part:
     """The entry of a registry, or an error with the nearest name."""
     if not isinstance(name, str):
-        raise reject(call, argument, name, f"{argument} must be a name in text. {nearest('', registry)}")
+        raise reject(call, argument, name, f"{argument} must be a string. {nearest('', registry)}")
     if name not in registry:
         raise reject(call, argument, name, f"no such {argument}. {nearest(name, registry)}")
     return registry[name]

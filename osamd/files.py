@@ -1,4 +1,4 @@
-"""The files of one command appear together, each whole, or not at all."""
+"""The files of one command appear together and complete, or not at all."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from osamd.errors import InputError
 
 
 def user_cache() -> Path:
-    """The folder for what can be had again: OSAMD_CACHE_DIR, or osamd in the user's cache."""
+    """The folder for what can be recreated: OSAMD_CACHE_DIR, or osamd in the user's cache."""
     named = os.environ.get("OSAMD_CACHE_DIR")
     return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osamd"
 
 
 class Files:
-    """What one command writes: kept in `staging` until everything is there. Made by `together`."""
+    """The files that one command writes, kept in `staging` until all are there. Made by `together`."""
 
     def __init__(self, folder: Path, staging: Path) -> None:
         self.folder = folder
@@ -29,27 +29,27 @@ class Files:
 
     @property
     def paths(self) -> list[Path]:
-        """Where the files are once `together` ends, in the order they were written."""
+        """Where the files are once `together` ends, in the order in which they were written."""
         return [self.folder / name for name in self.names]
 
     def write(self, name: str, save: Callable[[Path], object]) -> None:
-        """Let `save` write the file; nobody sees it yet."""
+        """Let `save` write the file into the staging folder."""
         with _refused(self.folder / name):
             save(self.staging / name)
         self.names.append(name)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write JSON that every reader takes: NaN and infinities are refused."""
+        """Write JSON that every reader accepts: NaN and infinities are refused."""
         text = json.dumps(content, indent=2, allow_nan=False) + "\n"
         self.write(name, lambda path: path.write_text(text))
 
 
 @contextmanager
 def together(folder: Path, names: Sequence[str]) -> Iterator[Files]:
-    """Collect the files `names` of one command, and put all into the folder when the block ends well.
+    """Collect the files `names` of one command, and move them into the folder when the block succeeds.
 
-    The folder is made and tried first, so that no work is done for a folder that cannot be written. If the block ends
-    in an error or is interrupted, no file has changed, and folders that were made for it are gone again.
+    The folder is made and tried first, so that no work is done for a folder that cannot be written. If the block fails
+    or is interrupted, no file has changed, and folders that were made for it are removed.
 
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     out = Path(scratch) / "results"
@@ -84,9 +84,9 @@ def together(folder: Path, names: Sequence[str]) -> Iterator[Files]:
 
 @contextmanager
 def _refused(path: Path) -> Iterator[None]:
-    """Turn an error of the disk into a sentence with the remedy."""
+    """Turn an error of the file system into a sentence with the remedy."""
     try:
         yield
     except OSError as error:
         why = error.strerror or error
-        raise InputError(f"cannot write {path} ({why}); make room there, or name another folder by --out.") from error
+        raise InputError(f"cannot write {path} ({why}); make room there, or name another folder with --out.") from error

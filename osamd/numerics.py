@@ -1,7 +1,7 @@
-"""Sums in a stated order, and the two scalar equations that every exact step comes down to.
+"""Sums in a fixed order, and the two scalar equations to which every exact step reduces.
 
-Same seed, same queries, on every machine: a BLAS adds in an order of its own, so scores are summed here instead, in
-eight lanes that are then added as a tree. That order still vectorises, so faster paths can keep it.
+The same seed must give the same queries on every machine, but every BLAS adds in its own order. So scores are summed
+here instead, in eight lanes that are then added as a tree. That order still vectorises, so faster paths can keep it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 LANES = 8
-"""How many partial sums `lane_sum` keeps: one AVX-512 register of doubles, or two AVX2 ones."""
+"""The number of partial sums in `lane_sum`: one AVX-512 register of doubles, or two AVX2 registers."""
 
 NEWTON = 60
-"""Most Newton steps of any root in the package. From their starting points all converge in 5 to 20 steps; the limit
-only ends a loop that rounding keeps moving by one unit in the last place."""
+"""The most Newton steps for any root in the package. All converge in 5 to 20 steps from their starting points. The
+limit only ends a loop that rounding keeps moving by one unit in the last place."""
 
 
 def lane_sum(products: Array) -> Array:
-    """Sum over the last axis in the stated order; shape (..., n) to shape (...).
+    """Sum over the last axis in the fixed order; shape (..., n) to shape (...).
 
-    Eight lanes start at 0.0. Element i is added to lane i mod 8, in rising i; then lane j takes in lane j + 4, lane j
-    takes in lane j + 2, and lane 0 takes in lane 1.
+    Eight lanes start at 0.0. Element i is added to lane i mod 8, in increasing i. Then lane j + 4 is added to lane j,
+    lane j + 2 to lane j, and lane 1 to lane 0.
 
     >>> lane_sum(np.array([[0.5, 1.5, 2.0], [1.0, -1.0, 0.0]])).tolist()
     [4.0, 0.0]
@@ -41,7 +41,7 @@ def lane_sum(products: Array) -> Array:
 
 
 def dot(a: Array, b: Array) -> float:
-    """The inner product of two vectors, summed in the stated order.
+    """The inner product of two vectors, summed in the fixed order.
 
     >>> dot(np.array([0.4, 0.0, -4.0]), np.array([15.0, 0.0, 1.0]))
     2.0
@@ -50,10 +50,10 @@ def dot(a: Array, b: Array) -> float:
 
 
 def log_omega(z: Array, ridge: Array) -> Array:
-    """The t with t + ridge exp(t) = z, elementwise; ridge >= 0, both of one shape.
+    """The t with t + ridge exp(t) = z, elementwise; ridge >= 0, and both have the same shape.
 
     With u = t + log ridge and c = z + log ridge this is u + exp(u) = c, so exp(u) is the Wright omega function of c.
-    Newton starts to the right of the root of that convex increasing function, and falls monotonically onto it.
+    Newton's method starts to the right of the root of that convex increasing function, and falls monotonically onto it.
 
     >>> t = log_omega(np.array([1.0]), np.array([2.0]))
     >>> round(float((t + 2.0 * np.exp(t))[0]), 12)
@@ -71,16 +71,16 @@ def log_omega(z: Array, ridge: Array) -> Array:
         if np.all(after >= u):
             break
         u = np.minimum(after, u)
-    # t = u - log ridge = z - exp(u); each is taken where it cancels nothing.
+    # t = u - log ridge = z - exp(u); each form is used where it has no cancellation.
     return np.where(ridged, np.where(c > 0.0, u - log_ridge, z - np.exp(np.minimum(u, 0.0))), z)
 
 
 def tempered_softmax(b: Array, ridge: Array, floor: float, total: float) -> Array:
-    """The w with log w_i + ridge_i w_i = b_i - nu, no w_i below `floor`, summing to `total`; nu is found.
+    """The w with log w_i + ridge_i w_i = b_i - nu, no w_i below `floor`, and sum `total`, which determines nu.
 
     `b`, `ridge` and w have shape (n,), ridge >= 0, and n floor < total. With ridge = floor = 0 it is
     total * softmax(b). It is the entropic step with an L2 term, and the proximal step of the softmax cross-entropy.
-    The sum falls convexly in nu, so Newton from the left of the root is monotone.
+    The sum is convex and decreasing in nu, so Newton's method from the left of the root is monotone.
 
     >>> tempered_softmax(np.zeros(4), np.zeros(4), 0.0, 1.0).tolist()
     [0.25, 0.25, 0.25, 0.25]

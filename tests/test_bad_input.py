@@ -160,15 +160,15 @@ SENTENCES: list[tuple[Callable[[], object], str]] = [
     (lambda: settings(teacher=TeacherStep(scale=math.inf)), "scale must be zero or positive, and finite"),
     (
         lambda: learner(None, linear(2), SETTINGS),
-        r"`learner\(method=None\)`: method must be a name in text. Known: osamd",
+        r"`learner\(method=None\)`: method must be a string. Known: osamd",
     ),  # type: ignore[arg-type]
-    (lambda: learner(3, linear(2), SETTINGS), "method must be a name in text"),  # type: ignore[arg-type]
-    (lambda: learner(["osamd"], linear(2), SETTINGS), "method must be a name in text"),  # type: ignore[arg-type]
+    (lambda: learner(3, linear(2), SETTINGS), "method must be a string"),  # type: ignore[arg-type]
+    (lambda: learner(["osamd"], linear(2), SETTINGS), "method must be a string"),  # type: ignore[arg-type]
     (lambda: learner("osamd", 2, SETTINGS), r"model must be a Linear; build one with linear\(features"),  # type: ignore[arg-type]
     (lambda: learner("osamd", linear(2), {"eta": 1}), "settings must be a Settings; build them with"),  # type: ignore[arg-type]
     (lambda: Method("m", "M", query="foo", self_training=True), r"`Method\(query='foo'\)`: no such query. .*margin"),
-    (lambda: loss(None), r"`loss\(name=None\)`: name must be a name in text. Known: hinge"),  # type: ignore[arg-type]
-    (lambda: loss(["hinge"]), "name must be a name in text"),  # type: ignore[arg-type]
+    (lambda: loss(None), r"`loss\(name=None\)`: name must be a string. Known: hinge"),  # type: ignore[arg-type]
+    (lambda: loss(["hinge"]), "name must be a string"),  # type: ignore[arg-type]
     (lambda: loss("hinges"), "Did you mean 'hinge'"),
     (lambda: relabel(None), "order must be numbers|each class index once"),  # type: ignore[arg-type]
     (lambda: relabel([]), "each class index once"),
@@ -180,7 +180,7 @@ SENTENCES: list[tuple[Callable[[], object], str]] = [
     (lambda: transform(shift=[[1.0, 2.0]]), "more than 1 axes"),
     (lambda: Rotating("r", [["a", "b"]], gaussian_noise(1.0), 3), "centres must be numbers"),  # type: ignore[list-item]
     (lambda: Rotating("r", np.eye(2), 1.0, 3), r"noise must be a Noise; use gaussian_noise\(std\)"),  # type: ignore[arg-type]
-    (lambda: Arrays([[1.0], [1.0, 2.0]], [0, 1]), "x must be numbers in rows of one length"),
+    (lambda: Arrays([[1.0], [1.0, 2.0]], [0, 1]), "x must be numbers in rows of equal length"),
     (lambda: Arrays([["1.0"], ["2.0"]], [0, 1]), "x must be numbers"),
     (lambda: Arrays(np.array([[1.0], ["b"]], dtype=object), [0, 1]), "x must be numbers"),
     (lambda: Arrays([[1j], [2.0]], [0, 1]), "it holds complex128"),

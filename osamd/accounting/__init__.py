@@ -1,5 +1,6 @@
-"""The books of a learner: which labels it may ask for, and what the labels say of it.
+"""The accounts of a learner: which labels it may ask for, and what the labels say about it.
 
-`budget` steers the queries. `meter` keeps what is needed of the rounds; `accuracy`, `gain`, `target`, `health` and
-`alarms` read it. All are plain functions of one vector, so that they are saved as they are and compiled.
+`budget` states the rules, `book` holds their numbers, and `steering` spends the budget. `meter` records the rounds;
+`accuracy`, `gain`, `target`, `health` and `alarms` read it. Book and meter are one vector each, saved as they are, with
+plain functions that can be compiled.
 """

@@ -1,7 +1,7 @@
-"""The gain: how much more often the learner is right than its source model would have been, had that been left alone.
+"""The gain: how much more often the learner is right than its source model would have been, left unchanged.
 
-From the labels that the learner asked for, each of which was drawn with a known probability p. In rounds in which the
-two decide alike the gain is 0, whatever the label; in the others, those *apart*, it is 1, 0 or -1.
+It is estimated from the labels that the learner asked for, each drawn with a known probability p. In rounds in which
+both decide alike the gain is 0, whatever the label; in the others, the rounds *apart*, it is 1, 0 or -1.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from osamd.numerics import Array
 
 
 class Gain(NamedTuple):
-    """The accuracy less that of the source model, had it been left alone, over rounds in which its decision is known.
+    """The accuracy minus that of the unchanged source model, over the rounds in which the source's decision is known.
 
-    Positive where it was worth learning. Its size is at most `apart`, the share of rounds in which the two decide
-    differently. With fewer than `LABELS_NEEDED` labels told in those `rounds` it is not `known`: nan, in
+    It is positive if learning was worth it. Its absolute value is at most `apart`, the share of rounds in which the two
+    decide differently. With fewer than `LABELS_NEEDED` labels in those `rounds` it is not `known`: it is nan, in
     [-apart, apart].
     """
 
@@ -34,7 +34,7 @@ class Gain(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether there are labels enough to give a number."""
+        """Whether there are enough labels for an estimate."""
         return self.labels >= LABELS_NEEDED
 
     def __str__(self) -> str:
@@ -44,11 +44,11 @@ class Gain(NamedTuple):
 
 
 def gain(meter: Array, window: bool = False, level: float = 0.9) -> Gain:
-    """What has been gained over leaving the source model alone, in all rounds so far or in those of the window.
+    """The gain over the unchanged source model, in all rounds so far or in those of the window.
 
-    Where the two decide alike the gain of a round is 0, whatever its label, so it is the share of rounds apart times
-    the mean gain of their labels, each weighted by 1 / p. Both limits allow for gains or losses that no label has met
-    yet, each with the weight of a round apart drawn at random.
+    Where both decide alike the gain of a round is 0, whatever its label. So the gain is the share of rounds apart times
+    the mean gain of their labels, each weighted by 1 / p. Both limits allow for gains or losses that no label has shown
+    yet, each with the weight of a random round apart.
     """
     z = quantile("gain", meter, level)
     sums = _gains_of_window(meter) if window else meter[at.SOURCED : at.SEEN]
@@ -69,7 +69,7 @@ def gain(meter: Array, window: bool = False, level: float = 0.9) -> Gain:
 
 
 def _gains_of_window(meter: Array) -> Array:
-    """The sums of the meter about the source model, over the rounds of the window alone."""
+    """The sums of the meter about the source model, over the rounds of the window only."""
     window = window_of(meter)
     sourced = window.where((window.probability > 0.0) & (window.source != at.NO_SOURCE))
     apart = sourced.where(sourced.source != sourced.decision)

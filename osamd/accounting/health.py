@@ -1,10 +1,10 @@
-"""Health: how a learner fares in its last rounds, in one of three words, with the reason and what to do about it.
+"""Health: how a learner does in its last rounds, in one of three words, with the reason and what to do about it.
 
-- *alarm*: something is surely wrong. With labels enough: a constant decision or the source model would be better, one
-  class takes all, or the target of the accuracy is missed. With nobody answering: the classes decided are no longer
-  those of the labels known, or the experts disagree far more than they did.
-- *unknown*: there is too little evidence to say so: too few labels, or nobody answers.
-- *fine*: there are labels enough, and none of the alarms.
+- *alarm*: something is almost certainly wrong. With enough labels: a constant decision or the source model would do
+  better, one class takes all decisions, or the target accuracy is missed. With nobody answering: the mix of decisions
+  is far from the mix of known labels, or the experts disagree far more than before.
+- *unknown*: there is too little evidence: too few labels, or nobody answers.
+- *fine*: there are enough labels, and no alarm is raised.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ from osamd.accounting.meter import ASKED, CLASSES, EXPIRED, MARGINS, PENDING, RO
 from osamd.errors import InputError, require_kind
 from osamd.numerics import Array
 
-State = Literal["fine", "unknown", "alarm"]
+HealthState = Literal["fine", "unknown", "alarm"]
 
 
 class Health(NamedTuple):
-    """The last `window` rounds of a learner; nan where nothing is known yet."""
+    """The state of a learner over its last `window` rounds; nan where nothing is known yet."""
 
-    state: State
+    state: HealthState
     why: str
-    """What speaks for the state, in a sentence."""
+    """The reason for the state, in a sentence."""
     remedy: str
-    """What to do, in a sentence; nothing where it is fine."""
+    """What to do, in a sentence; empty where it is fine."""
     labels: int
-    """Labels told in the window."""
+    """The labels that arrived for rounds of the window."""
     pending: int
-    """Queries that wait for their label, of all rounds."""
+    """The pending queries of all rounds."""
     oldest_pending: int
-    """For how many rounds the oldest of those in the window has waited."""
+    """How many rounds ago the oldest pending query was asked."""
     disagreement: float
-    """The mean weight of the experts that hold another class than the decision: of the paper's methods, the share of
-    rounds in which the pseudolabel does."""
+    """The mean weight of the experts that prefer another class than the decision; for the paper's methods, the share
+    of rounds in which pseudolabel and decision differ."""
     pseudolabel_error: float
-    """The share of wrong pseudolabels: told labels weighted by 1 / p_t, over the sum of the weights."""
+    """The share of wrong pseudolabels: labels weighted by 1 / p_t, divided by the sum of the weights."""
     margin: float
     """The mean margin."""
     margin_change: float
-    """The mean margin over that of all rounds before the window: far from 1, the margins drift."""
+    """The mean margin divided by that of all rounds before the window; far from 1, the margins drift."""
     label_spend: float
-    """Labels asked for per round, in all rounds."""
+    """The labels asked for per round, in all rounds."""
     window_spend: float
-    """Labels asked for per round, in the window."""
+    """The labels asked for per round, in the window."""
 
     @property
     def collapsed(self) -> bool:
@@ -81,18 +81,18 @@ def health(
 ) -> Health:
     """The health of the learner whose rounds this meter holds.
 
-    `classes` are their names, 0, 1, ... by default; `reference_mix` says how many labelled rows of each the source had,
-    and counts until enough labels are told; `target` is the accuracy to be kept.
+    `classes` are their names, 0, 1, ... by default. `reference_mix` is the number of labelled rows that the source had
+    of each class; it is used until enough labels have arrived. `target` is the accuracy to keep.
 
-    In one window a healthy learner raises each alarm with a nominal chance of FALSE_ALARM at most, and raised none in
-    thousands of simulated windows. A learner that always decides a class with DESERVED or more of the labels raises
-    none.
+    In one window, a healthy learner raises each alarm with a nominal probability of at most FALSE_ALARM; in thousands
+    of simulated windows it raised none. A learner that always decides on a class with a share of DESERVED or more of
+    the labels raises none.
 
     >>> from osamd.accounting.meter import confirm, expect, open_meter
     >>> meter = open_meter(2, 100)
     >>> health(meter).state
     'unknown'
-    >>> for t in range(100):  # it decides class 0 in every round, all labels are known, and half of them are 1
+    >>> for t in range(100):  # class 0 is decided in every round; all labels are known, and half of them are 1
     ...     confirm(meter, t, 1.0, expect(meter, 2.0, 1.0, True, 0, 0), 0, 0, t % 2)
     >>> health(meter).why
     'Class 0 takes 100 % of the last 100 decisions, but at most 50 % of the labels.'
@@ -108,7 +108,7 @@ def health(
     rounds = len(window.label)
     if rounds == 0:
         none = (math.nan,) * 6
-        return Health("unknown", "There has been no round yet.", "Ask about samples.", 0, 0, 0, *none)
+        return Health("unknown", "There has been no round yet.", "Ask about some samples.", 0, 0, 0, *none)
     state, found = _judged(meter, window, names, reference_mix, target)
     told, margin, before = window.told, float(window.margin.mean()), meter[ROUNDS] - rounds
     earlier = (meter[MARGINS] - window.margin.sum()) / before if before > 0 else 0.0
@@ -130,8 +130,8 @@ def health(
 
 def _judged(
     meter: Array, window: Window, names: Sequence[Any], reference: Sequence[float] | None, target: float | None
-) -> tuple[State, Finding]:
-    """The state, and what was found."""
+) -> tuple[HealthState, Finding]:
+    """The state, with its reason and remedy."""
     rounds, found = len(window.label), accuracy(meter, window=True)
     if found.known:
         alarm = (
@@ -151,5 +151,5 @@ def _judged(
     if unclear:
         return "unknown", unclear
     return "fine", Finding(
-        f"Of the last {rounds} decisions {percent(found.low)} to {percent(found.high)} are right.", ""
+        f"Between {percent(found.low)} and {percent(found.high)} of the last {rounds} decisions are right.", ""
     )

@@ -1,9 +1,9 @@
-"""The meter: what is kept of the rounds to estimate the accuracy from, one float64 vector that is saved as it is.
+"""The meter: what is recorded of the rounds to estimate the accuracy, one float64 vector that is saved as it is.
 
 A round is written into it twice, by plain functions that numba compiles: by `expect` when its sample is decided on, and
-by `confirm` or `lost` when its label is told or will never come. The meter holds sums over all rounds, most of them by
-bins of the margin; rings with the last `window` rounds; and the weights of the classes among the labels.
-`osamd.accounting.accuracy` reads from it how often the learner was right, and `osamd.accounting.health` how it fares.
+by `confirm` or `lost` when its label arrives or will never come. The meter holds sums over all rounds, most of them per
+bin of the margin; rings with the last `window` rounds; and the weights of the classes among the labels.
+`osamd.accounting.accuracy` and `osamd.accounting.health` read it.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from osamd.errors import require_whole
 from osamd.numerics import Array
 
 STEPS = 8
-"""Steps of the margin: each doubles it, from below 1/16 of the mean margin to above 4 times that."""
+"""Steps of the margin: each doubles it, from below 1/16 of the mean margin to above 4 times the mean."""
 BINS = 2 * STEPS
-"""The steps, where decision and pseudolabel agree; then the same, where they do not."""
+"""The steps where decision and pseudolabel agree, then the same steps where they do not."""
 MEMORY = 400.0
-"""Labels over which the mix of the classes reaches."""
+"""The number of labels over which the mix of the classes is averaged."""
 
-# Places in the meter. Of all rounds: how many, of them asked for, told, never to be told, and blind (p = 0).
+# Places in the meter. Then the numbers of rounds: all, asked for, with a label, with a lost label, and blind (p = 0).
 CLASSES, WINDOW, ROUNDS, ASKED, TOLD, EXPIRED, BLIND = range(7)
 MARGINS, DISAGREED = 7, 8
 """The sums of the margins, and of the experts' disagreement."""
 UNANSWERED = 9
-"""Queries since a label came last."""
+"""The queries since the last label arrived."""
 RECENT, RECENT_WEIGHT, RECENT_WEIGHT_2 = range(10, 13)
-"""The labels remembered for the mix of the classes, and the sums of their 1 / p and 1 / p^2."""
-# About the source model, left as it was: rounds with p > 0 in which its decision is known, queries and told labels
-# among them; those in which it decides otherwise (apart), and their sums of 1 / p and 1 / p^2; of the labels told of
-# those how many, and the sums of g^j / p and g^j / p^2 for j = 0, 1, 2, where g is the gain.
+"""The number of labels remembered for the mix of the classes, and the sums of their 1 / p and 1 / p^2."""
+# About the unchanged source model: the rounds with p > 0 in which its decision is known, and the queries and labels
+# among them; the rounds in which it decides differently (apart), and their sums of 1 / p and 1 / p^2; the number of
+# labels of those rounds, and the sums of g^j / p and g^j / p^2 for j = 0, 1, 2, where g is the gain.
 SOURCED, SOURCED_ASKED, SOURCED_TOLD, APART, APART_INVERSE, APART_INVERSE_2, APART_TOLD = range(13, 20)
 GAINS, GAINS_2 = 20, 23
-# Then blocks with one number per bin: rounds with p > 0, and their sums of 1 / p and 1 / p^2; labels told, and those of
-# wrong decisions; of the right and of the wrong decisions among them the sums of 1 / p, 1 / p^2 and 1 / p^3.
+# Then blocks with one number per bin: rounds with p > 0, and their sums of 1 / p and 1 / p^2; labels, and labels of
+# wrong decisions; the sums of 1 / p, 1 / p^2 and 1 / p^3 over labels of right decisions, and over those of wrong ones.
 SEEN, INVERSE, INVERSE_2, LABELS, WRONG = range(26, 26 + 5 * BINS, BINS)
 RIGHT_WEIGHTS, WRONG_WEIGHTS = 26 + 5 * BINS, 26 + 8 * BINS
 # Then rings of `window` numbers; round t lies at t % window of each.
@@ -44,14 +44,14 @@ RING_COUNT = 9
 NOT_ASKED, PENDING, LOST = -1.0, -2.0, -3.0
 """What the ring LABEL holds instead of a class index."""
 NO_SOURCE = -1
-"""The source's decision where there is none."""
+"""Stands for the source's decision where there is no source."""
 NOT_GIVEN = -1.0
-"""The disagreement where the learner gives none: it is then 1 where decision and pseudolabel differ, else 0."""
-# At the end, one number per class: the sum of 1 / p of the labels remembered.
+"""Stands for a disagreement that the learner does not give: it is then 1 if decision and pseudolabel differ, else 0."""
+# At the end, one number per class: the sum of 1 / p over the labels remembered.
 
 
 def open_meter(classes: int, window: int) -> Array:
-    """A meter that has seen nothing; its rings hold the last `window` rounds.
+    """A meter without any round; its rings hold the last `window` rounds.
 
     >>> meter = open_meter(2, 1000)
     >>> where = expect(meter, 0.7, 0.25, True, 1, 1)
@@ -68,19 +68,19 @@ def open_meter(classes: int, window: int) -> Array:
 
 
 def widened(meter: Array, classes: int) -> Array:
-    """The meter for more classes, of which no label was told yet."""
+    """The meter with room for more classes, which have no labels yet."""
     wider = np.append(meter, np.zeros(classes - int(meter[CLASSES])))
     wider[CLASSES] = classes
     return wider
 
 
 def place(meter: Array, t: int) -> int:
-    """Where the first ring holds round t; the next rings are one window further each."""
+    """Where the first ring holds round t; each next ring is one window further on."""
     return RINGS + t % int(meter[WINDOW])
 
 
 def step_of(margin: float, mean: float) -> int:
-    """The step of a margin. Doubled edges, unlike a logarithm, are exact on every machine; no branch, so fast."""
+    """The step of a margin. Doubling the edges, unlike a logarithm, is exact on every machine; no branches, so fast."""
     step, edge = 0, mean / 16.0
     for _ in range(STEPS - 1):
         step += 1 if margin >= edge else 0
@@ -98,10 +98,10 @@ def expect(
     source: int = NO_SOURCE,
     disagreement: float = NOT_GIVEN,
 ) -> float:
-    """Enter a round when it is asked; returns its bin, to be given back to `confirm`.
+    """Enter a round when its sample is decided on; returns its bin, for `confirm`.
 
-    `source` is what the source model, left as it was, decides, where there is one; `disagreement` the weight of the
-    experts, from 0 to 1, that hold another class than the decision.
+    `source` is the decision of the unchanged source model, where there is one. `disagreement` is the weight, from 0 to
+    1, of the experts that prefer another class than the decision.
     """
     t = int(meter[ROUNDS])
     where = step_of(margin, meter[MARGINS] / t if t > 0 else margin)
@@ -149,10 +149,10 @@ def expect_gain(meter: Array, weight: float, query: bool, apart: bool) -> None:
 
 
 def confirm(meter: Array, t: int, probability: float, where: float, decision: int, pseudolabel: int, y: int) -> None:
-    """The label of queried round t is told, at once or late; the other numbers are those of its ask.
+    """Enter the label of queried round t, at once or late; the other arguments are those of its `expect`.
 
-    A label that comes later than `window` rounds counts for the accuracy of the whole stream, but no longer for the
-    window and the gain. Call it once per query, and not for labels that nobody asked for: they are no random sample.
+    A label that is more than `window` rounds late counts for the accuracy of the whole stream, but not for the window
+    and the gain. Call it once per query, and not for labels that nobody asked for: they are not a random sample.
     """
     weight, wrong, b = 1.0 / probability, decision != y, int(where)
     meter[TOLD] += 1.0
@@ -174,7 +174,7 @@ def confirm(meter: Array, t: int, probability: float, where: float, decision: in
 
 
 def remember(meter: Array, weight: float, y: int) -> None:
-    """The mix of the classes takes in a label; past MEMORY labels, all that were before count less."""
+    """Add a label to the mix of the classes; after MEMORY labels, each new one makes the earlier ones count less."""
     mix = RINGS + RING_COUNT * int(meter[WINDOW])
     if meter[RECENT] >= MEMORY:
         keep = 1.0 - 1.0 / MEMORY
@@ -190,7 +190,7 @@ def remember(meter: Array, weight: float, y: int) -> None:
 
 
 def confirm_gain(meter: Array, weight: float, decision: int, source: int, y: int) -> None:
-    """The label of a round in which the source's decision is known."""
+    """Enter the label of a round in which the source's decision is known."""
     meter[SOURCED_TOLD] += 1.0
     if source == decision:
         return
@@ -204,7 +204,7 @@ def confirm_gain(meter: Array, weight: float, decision: int, source: int, y: int
 
 
 def lost(meter: Array, t: int) -> None:
-    """The label of queried round t will never come; that it does not must have nothing to do with what it is."""
+    """The label of queried round t will never come; whether a label is lost must not depend on its class."""
     meter[EXPIRED] += 1.0
     at, window = place(meter, t), int(meter[WINDOW])
     if meter[at + ROUND * window] == t:

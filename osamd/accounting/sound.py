@@ -1,4 +1,4 @@
-"""Whether books and meters that were saved can be those of a learner: sizes, counts, and what follows from them."""
+"""Checks that saved books and meters can belong to a learner: sizes, counts, and what follows from them."""
 
 from __future__ import annotations
 
@@ -6,72 +6,73 @@ import math
 
 import numpy as np
 
-from osamd.accounting import budget, meter
+from osamd.accounting import book as books
+from osamd.accounting import budget, meter, steering
 from osamd.accounting.meter import BINS
 from osamd.checks import ROUNDING, require_finite_in, require_that, require_within, unsound
 from osamd.numerics import Array
 
 _GIVEN = {
-    "steering": budget.STEERING,
-    "rate": budget.RATE,
-    "window": budget.WINDOW,
-    "places": budget.PLACES,
-    "max_labels": budget.MAX_LABELS,
-    "earned": budget.EARNED,
-    "full": budget.FULL,
-    "full_floor": budget.FULL_FLOOR,
-    "target": budget.TARGET,
+    "steering": books.STEERING,
+    "rate": books.RATE,
+    "window": books.WINDOW,
+    "places": books.PLACES,
+    "max_labels": books.MAX_LABELS,
+    "earned": books.EARNED,
+    "full": books.FULL,
+    "full_floor": books.FULL_FLOOR,
+    "target": books.TARGET,
 }
-"""What stands in a book from the first round on, since it follows from the budget."""
+"""The numbers of a book that follow from the budget, and never change."""
 
 
 def settle_book(book: Array, opened: Array) -> None:
-    """Check a saved book beside one just opened for the same budget; the terms of its next round are computed anew."""
+    """Check a saved book against one just opened for the same budget, and compute the terms of its next round again."""
     for name, place in _GIVEN.items():
         if book[place] != opened[place]:
-            raise unsound(f"book.{name} is {book[place]}, and by the budget it is {opened[place]}")
-    rounds, most = book[budget.ROUNDS], book[budget.MAX_LABELS]
+            raise unsound(f"book.{name} is {book[place]}, but by the budget it is {opened[place]}")
+    rounds, most = book[books.ROUNDS], book[books.MAX_LABELS]
     require_within("book.rounds", rounds, 0, 2.0**53, whole=True)
-    if book[budget.RATE] > 0.0 and book[budget.WINDOW] == 0.0:
-        most = min(most, budget.earned(book[budget.RATE], rounds) if rounds else 0.0)
-    require_within("book.asked", book[budget.ASKED], 0, min(most, rounds), whole=True)
-    require_within("book.scale", book[budget.SCALE], 0.0, 1e300)
-    require_within("book.base", book[budget.BASE], 0.0, 1e306)
-    if book[budget.STEERING] != budget.MARGIN:
-        require_that(book[budget.BASE] == opened[budget.BASE], "book.base moved where nothing is steered")
-    require_within("book.spared", book[budget.SPARED], -1.0, book[budget.FULL] * (rounds + 1.0))
-    require_that(book[budget.HASTE] in (0.0, budget.HASTY), f"book.haste is {book[budget.HASTE]}")
+    if book[books.RATE] > 0.0 and book[books.WINDOW] == 0.0:
+        most = min(most, budget.earned(book[books.RATE], rounds) if rounds else 0.0)
+    require_within("book.asked", book[books.ASKED], 0, min(most, rounds), whole=True)
+    require_within("book.scale", book[books.SCALE], 0.0, 1e300)
+    require_within("book.base", book[books.BASE], 0.0, 1e306)
+    if book[books.STEERING] != books.MARGIN:
+        require_that(book[books.BASE] == opened[books.BASE], "book.base moved where nothing is steered")
+    require_within("book.spared", book[books.SPARED], -1.0, book[books.FULL] * (rounds + 1.0))
+    require_that(book[books.HASTE] in (0.0, steering.HASTY), f"book.haste is {book[books.HASTE]}")
     _settle_share(book, opened)
-    if book[budget.WINDOW] > 0.0:
+    if book[books.WINDOW] > 0.0:
         _check_ring(book)
-    book[budget.EAGERNESS] = 1.0
-    budget.announce(book)
+    book[books.EAGERNESS] = 1.0
+    steering.announce(book)
 
 
 def _settle_share(book: Array, opened: Array) -> None:
-    """The share that is steered to, and the floor that follows from it."""
-    if book[budget.TARGET] == 0.0:
-        require_that(book[budget.SHARE] == opened[budget.SHARE], f"book.share is {book[budget.SHARE]}")
-        book[budget.FLOOR] = opened[budget.FLOOR]
+    """Check the share that is steered to, and set the floor that follows from it."""
+    if book[books.TARGET] == 0.0:
+        require_that(book[books.SHARE] == opened[books.SHARE], f"book.share is {book[books.SHARE]}")
+        book[books.FLOOR] = opened[books.FLOOR]
         return
-    require_within("book.share", book[budget.SHARE], 1e-12, book[budget.FULL])
-    budget.spend(book, book[budget.SHARE])
+    require_within("book.share", book[books.SHARE], 1e-12, book[books.FULL])
+    steering.spend(book, book[books.SHARE])
 
 
 def _check_ring(book: Array) -> None:
-    """The last rounds of a budget with a window."""
-    ring, window, asked = book[budget.RING :], book[budget.WINDOW], book[budget.ASKED]
+    """Check the last rounds of a budget with a window."""
+    ring, window, asked = book[books.RING :], book[books.WINDOW], book[books.ASKED]
     require_that((ring == 0.0) | (ring == 1.0), "book.ring holds other numbers than 0 and 1")
-    require_that(book[budget.NEXT] == book[budget.ROUNDS] % window, f"book.next is {book[budget.NEXT]}")
-    recent = ring.sum() - ring[int(book[budget.NEXT])]
-    require_that(book[budget.RECENT] == recent, f"book.recent is {book[budget.RECENT]}, and the ring says {recent}")
-    require_within("the labels of book.ring", ring.sum(), 0, min(book[budget.PLACES], asked))
-    most = budget.WINDOW_OVERDUE * budget.reserve(book[budget.EARNED]) + 1.0
-    require_within("book.backlog", book[budget.BACKLOG], -book[budget.PLACES] - 1.0, most)
+    require_that(book[books.NEXT] == book[books.ROUNDS] % window, f"book.next is {book[books.NEXT]}")
+    recent = ring.sum() - ring[int(book[books.NEXT])]
+    require_that(book[books.RECENT] == recent, f"book.recent is {book[books.RECENT]}, but the ring says {recent}")
+    require_within("the labels of book.ring", ring.sum(), 0, min(book[books.PLACES], asked))
+    most = steering.WINDOW_OVERDUE * steering.reserve(book[books.EARNED]) + 1.0
+    require_within("book.backlog", book[books.BACKLOG], -book[books.PLACES] - 1.0, most)
 
 
 def check_meter(found: Array) -> None:
-    """Check the numbers of a saved meter; its size, classes and window have been compared with those of the learner."""
+    """Check the numbers of a saved meter, whose size, classes and window are known to match the learner."""
     require_finite_in("meter", found)
     rounds, asked = found[meter.ROUNDS], found[meter.ASKED]
     require_within("meter.rounds", rounds, 0, 2.0**53, whole=True)
@@ -88,7 +89,7 @@ def check_meter(found: Array) -> None:
 
 
 def _check_sums(found: Array) -> None:
-    """The blocks of the bins, and the labels that are remembered for the mix of the classes."""
+    """Check the blocks of the bins, and the labels remembered for the mix of the classes."""
     blocks = found[meter.SEEN : meter.RINGS]
     require_within("the sums of meter", blocks, 0.0, math.inf)
     seen, inverse, inverse_2, labels, wrong = blocks[: 5 * BINS].reshape(5, BINS)
@@ -108,7 +109,7 @@ def _check_sums(found: Array) -> None:
 
 
 def _check_gains(found: Array) -> None:
-    """The sums about the source model."""
+    """Check the sums about the source model."""
     sourced, asked, told, apart, inverse, inverse_2, apart_told = found[meter.SOURCED : meter.GAINS]
     require_within("meter.sourced", sourced, 0, found[meter.ROUNDS], whole=True)
     require_within("meter.sourced_asked", asked, 0, min(sourced, found[meter.ASKED]), whole=True)
@@ -126,7 +127,7 @@ def _check_gains(found: Array) -> None:
 
 
 def _check_rings(found: Array) -> None:
-    """The last rounds: which they are follows from their number, and what they hold are classes, bins and shares."""
+    """Check the last rounds: their numbers follow from the count, and they hold valid classes, bins and shares."""
     classes, window = int(found[meter.CLASSES]), int(found[meter.WINDOW])
     rings = found[meter.RINGS : meter.RINGS + meter.RING_COUNT * window].reshape(meter.RING_COUNT, window)
     places, rounds = np.arange(window, dtype=np.float64), found[meter.ROUNDS]

@@ -1,10 +1,10 @@
-"""osamd in the clothes of other projects: scikit-learn, River and scikit-activeml, each held to that project's checks.
+"""osamd behind the interfaces of scikit-learn, River and scikit-activeml; each adapter passes that project's checks.
 
     from osamd.adapters.sklearn import OSAMDClassifier           pip install "osamd[sklearn]"
     from osamd.adapters.river import OSAMDActive, OSAMDClassifier      pip install "osamd[river]"
     from osamd.adapters.skactiveml import MarginQuery, OSAMDBudgetManager     pip install "osamd[skactiveml]"
 
-They are thin: what is computed is computed by `osamd.OSAMD` and by `osamd.accounting.budget`.
+They are thin: `osamd.OSAMD` and `osamd.accounting` do the work.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""OSAMD as a River classifier, on dictionaries whose features and classes come as they come.
+"""OSAMD as a River classifier, on dictionaries; new features and classes may appear at any time.
 
     model = OSAMDClassifier()
-    model.learn_one(x, y)                            # y=None: an unlabelled round, the pseudolabel stands in
+    model.learn_one(x, y)                            # y=None: an unlabelled round, where the pseudolabel stands in
 
     model = OSAMDActive(OSAMDClassifier(budget=0.1))
     y_pred, ask = model.predict_one(x)               # River's protocol for active learning
     if ask:
         model.learn_one(x, y)
 
-A feature that a sample lacks is 0, as in River's own linear models, and one that is new starts with weight 0.
+A feature that a sample lacks is 0, as in River's own linear models, and a new feature starts with weight 0.
 
-River declares no classes, so the model grows. It begins with two that have no name yet: the first label names the one
-it decides for at first, the second label the other. The default learner takes in further classes by itself. Of the
-paper's methods a third label makes the model one of several classes (Algorithm 2): w becomes the two rows -w/2 and
-+w/2, which score the old classes against each other as before, and every class from there on begins with a row of
-zeros.
+River declares no classes, so the model grows. It begins with two classes without names: the first label names the one
+it decides on at first, the second label the other. The default learner accepts further classes by itself. With the
+paper's methods, a third class turns the model into one of several classes (Algorithm 2): w becomes the two rows -w/2
+and +w/2, which score the old classes against each other as before, and every further class begins with a row of zeros.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ try:
 except ImportError:
     raise needs("River", "river") from None
 
-Sample = dict[Hashable, Any]
+FeatureDict = dict[Hashable, Any]
 
 FEWEST = 8
-"""Columns a model starts with, at least; whenever they do not suffice they are doubled."""
+"""The least number of columns that a model starts with; when they do not suffice, they are doubled."""
 
 
 class OSAMDClassifier(base.Classifier):
     """A linear classifier that learns from labels and, round by round, from samples without one.
 
-    The parameters are those of `osamd.OSAMD`, and none is needed: it is the preset then, and the paper's OSAMD where
-    one of its settings is given; of the paper's methods `eta` is 0.3 / (features of the first sample + 1) by default.
-    Nobody is asked for labels unless `OSAMDActive` is put around it, so sigma and the budget are for that.
-    `predict_one` and `predict_proba_one` never change the model. `learner` is the learner inside, whose classes are the
-    numbers 0, 1, ...; it knows its accuracy.
+    The parameters are those of `osamd.OSAMD`, and none is needed. Without any it is the preset; if a setting of the
+    paper's methods is given, it is the paper's OSAMD, where `eta` is 0.3 / (features of the first sample + 1) by
+    default. It asks for labels only inside `OSAMDActive`, which uses sigma and the budget. `predict_one` and
+    `predict_proba_one` never change the model. `learner` is the learner inside, whose classes are 0, 1, ...; it
+    estimates its accuracy.
 
     >>> model = OSAMDClassifier()
     >>> for x, y in [({"a": 1.0}, "yes"), ({"b": 2.0}, "no"), ({"a": 1.5, "b": 0.5}, None)] * 5:
@@ -100,10 +99,10 @@ class OSAMDClassifier(base.Classifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: Sample, y: Any = None, *, decision: Decision | int | None = None) -> None:
-        """Play a round with the label y, or without one where it is None or nan.
+    def learn_one(self, x: FeatureDict, y: Any = None, *, decision: Decision | int | None = None) -> None:
+        """Play a round with the label y, or without a label if y is None or nan.
 
-        `decision` ends a round that `ask_one` began: what that returned, or the id of one that asks.
+        `decision` ends a round that `ask_one` began: give what `ask_one` returned, or the id of a query.
         """
         y = None if y != y else y
         before = self.learner
@@ -112,20 +111,21 @@ class OSAMDClassifier(base.Classifier):
             decision = decision.id if decision.query else None
         learner.tell(learner.ask(self._row(x)) if decision is None else decision, self._classes.get(y))
 
-    def ask_one(self, x: Sample) -> Decision:
+    def ask_one(self, x: FeatureDict) -> Decision:
         """The first half of a round: decide, and draw whether to ask for the label. The model stays as it is."""
         return self._ready(x, None).ask(self._row(x))
 
-    def predict_proba_one(self, x: Sample, **kwargs: Any) -> dict[Any, float]:
-        """Of each class that has had a label; of the paper's methods calibrated only where the loss is a likelihood."""
+    def predict_proba_one(self, x: FeatureDict, **kwargs: Any) -> dict[Any, float]:
+        """The probability of each class that has had a label; with the paper's methods it is calibrated only where the
+        loss is a likelihood."""
         if self.learner is None or len(self._classes) < 2:
             return dict.fromkeys(self._classes, 1.0)
         shares = self.learner.predict_proba(self._row(x))
         return {name: shares.get(index, 0.0) for name, index in self._classes.items()}
 
-    def _ready(self, x: Sample, y: Any) -> OSAMD:
+    def _ready(self, x: FeatureDict, y: Any) -> OSAMD:
         """The learner, with a column for every feature of x and a place for the class y."""
-        for name in sorted(x.keys() - self._columns.keys(), key=repr):  # whatever the order of the dictionary
+        for name in sorted(x.keys() - self._columns.keys(), key=repr):  # independent of the order in the dictionary
             self._columns[name] = len(self._columns)
         needed = len(self._columns)
         if self.learner is None:
@@ -143,16 +143,16 @@ class OSAMDClassifier(base.Classifier):
     def _named(self, y: Any) -> OSAMD:
         """The learner, with a place for the class y."""
         if self.learner is None:
-            raise InputError("`learn_one(decision=...)`: nothing was asked of this model yet; call ask_one first.")
+            raise InputError("`learn_one(decision=...)`: this model has made no decision yet; call ask_one first.")
         if y is not None and y not in self._classes:
             known = len(self._classes)
-            if known >= 2 and self.learner.method != PRESET.name:  # which takes in classes as it is told
+            if known >= 2 and self.learner.method != PRESET.name:  # the preset adds classes by itself
                 self.learner = grown(self.learner, self._width, known + 1)
-            # A model that knows nothing decides for the second of its two classes.
+            # A model that knows nothing decides on the second of its two classes.
             self._classes[y] = 1 - known if known < 2 else known
         return self.learner
 
-    def _row(self, x: Sample) -> Array:
+    def _row(self, x: FeatureDict) -> Array:
         """The sample as a vector; features without a column have weight 0 and are left out."""
         row = np.zeros(self._width)
         for name, value in x.items():
@@ -168,9 +168,9 @@ class OSAMDClassifier(base.Classifier):
 
 
 def grown(learner: OSAMD, features: int, classes: int) -> OSAMD:
-    """The learner with more columns, which weigh nothing, and more classes, whose scores are zero.
+    """The learner with more columns, whose weights are zero, and more classes, whose scores are zero.
 
-    Rounds, budget, draws, pending queries and accuracy go on. Its classes are 0, 1, ...
+    Rounds, budget, draws, pending queries and accuracy continue. Its classes are 0, 1, ...
     """
     arrays, content = learner._saved()
     had = int(content["features"])
@@ -187,7 +187,7 @@ def grown(learner: OSAMD, features: int, classes: int) -> OSAMD:
 
 
 def _grown_rows(rows: Array, features: int, classes: int) -> Array:
-    """A model, one row of it a class or one for two, with more columns before the bias, and more classes."""
+    """The weights, one row per class or one row for two, with more columns before the bias, and more classes."""
     if classes > 2 and len(rows) == 1:
         rows = np.concatenate([-0.5 * rows, 0.5 * rows])
     had = rows.shape[1] - 1
@@ -200,12 +200,12 @@ class OSAMDActive(ActiveLearningClassifier):
     """River's active learning around an `OSAMDClassifier`, or a pipeline that ends in one, with its sigma and budget.
 
     `predict_one` and `predict_proba_one` return the prediction and whether to ask for the label, and each call is a
-    round. Where they do not ask, the round ends there and then: River shows such a sample to nobody again, so the model
-    learns from its pseudolabel at once. Where they ask, `learn_one` ends it when the label comes, soon or late;
-    learn_one(x, None) says that none will. Labels of samples that were not asked for are welcome, and are rounds too.
+    round. If they do not ask, the round ends at once: River does not present the sample again, so the model learns
+    from its pseudolabel. If they ask, `learn_one` ends the round when the label comes, soon or late; learn_one(x, None)
+    says that none will come. Labels of samples that were not asked for are welcome, and are rounds too.
 
-    Transformers belong inside, where they learn from every sample: outside, River teaches them only those asked for,
-    and by the time a label comes they have changed the sample, which is then not recognised.
+    Put transformers inside, where they learn from every sample. Outside, River lets them learn only from the samples
+    asked for, and by the time a label comes they transform the sample differently, so it is not recognised.
 
     >>> from river import preprocessing
     >>> model = OSAMDActive(preprocessing.StandardScaler() | OSAMDClassifier(budget=0.5))
@@ -220,22 +220,22 @@ class OSAMDActive(ActiveLearningClassifier):
     """
 
     def __init__(self, classifier: base.Classifier) -> None:
-        super().__init__(classifier, seed=None)  # the draws are those of the classifier
+        super().__init__(classifier, seed=None)  # the classifier makes the draws
         last = classifier._last_step if isinstance(classifier, compose.Pipeline) else classifier
         if not isinstance(last, OSAMDClassifier):
             rule = "classifier must be an OSAMDClassifier of osamd.adapters.river, or a pipeline that ends in one."
             raise reject("OSAMDActive", "classifier", classifier, rule)
         self._asked: dict[int, Hashable] = {}
 
-    def learn_one(self, x: Sample, y: Any = None, **kwargs: Any) -> None:
-        """Give the label of a sample, or None where none will come."""
+    def learn_one(self, x: FeatureDict, y: Any = None, **kwargs: Any) -> None:
+        """Give the label of a sample, or None if none will come."""
         sample = frozenset(x.items())
         number = next((number for number, asked in self._asked.items() if asked == sample), None)
         if number is not None:
             del self._asked[number]
         self._learn(x, y, number)
 
-    def _ask_for_label(self, x: Sample, y_pred: Any) -> bool:
+    def _ask_for_label(self, x: FeatureDict, y_pred: Any) -> bool:
         inside, last = x, self.classifier
         if isinstance(last, compose.Pipeline):
             inside, last = last._transform_one(x)
@@ -247,7 +247,7 @@ class OSAMDActive(ActiveLearningClassifier):
             self._learn(x, None, decision)
         return decision.query
 
-    def _learn(self, x: Sample, y: Any, decision: Decision | int | None) -> None:
+    def _learn(self, x: FeatureDict, y: Any, decision: Decision | int | None) -> None:
         inside: Any = self.classifier  # a pipeline hands `decision` on to its last step
         inside.learn_one(x, y, decision=decision)
 

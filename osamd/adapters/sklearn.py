@@ -1,11 +1,11 @@
-"""OSAMD as a scikit-learn classifier, for pipelines, grids and semi-supervised streams.
+"""OSAMD as a scikit-learn classifier, for pipelines, grid searches and semi-supervised streams.
 
     model = OSAMDClassifier().fit(X_source, y_source)
     model.partial_fit(X, y)         # a missing label in y is an unlabelled round: the pseudolabel stands in for it
 
-A label is missing where it is nan, None or -1, as in scikit-learn's semi-supervised models. With classes -1 and 1 that
-would be ambiguous, so -1 is a class where the declared `classes` hold it, and, where none are declared, where y holds
-fewer than two other classes.
+A label is missing if it is nan, None or -1, as in scikit-learn's semi-supervised models. With classes -1 and 1 that
+would be ambiguous. So -1 is a class if the declared `classes` contain it, or, if none are declared, if y holds fewer
+than two other classes.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ try:
 except ImportError:
     raise needs("scikit-learn", "sklearn") from None
 
-Labels = NDArray[Any]
+AnyLabels = NDArray[Any]
 Missing = NDArray[np.bool_]
 
 
 class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A linear classifier that learns from labels and, round by round, from samples without one.
 
-    The parameters are those of `osamd.OSAMD`, and none is needed: it is the preset then, and the paper's OSAMD where
-    one of its settings is given. `random_state` seeds the draws of its queries, which only `learner_.ask` uses. After
-    `fit` or `partial_fit`, `learner_` is the learner inside: it asks, and knows its accuracy. `predict`,
-    `predict_proba` and `decision_function` say what `ask` would decide, and never change the model.
+    The parameters are those of `osamd.OSAMD`, and none is needed: without any it is the preset, and with a setting of
+    the paper's methods it is the paper's OSAMD. `random_state` seeds the draws of its queries, which only
+    `learner_.ask` uses. After `fit` or `partial_fit`, `learner_` is the learner inside: it asks, and estimates its
+    accuracy. `predict`, `predict_proba` and `decision_function` say what `ask` would decide, and never change the
+    model.
 
     >>> import numpy as np
     >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0], [3.0]])
@@ -84,12 +85,12 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Start anew: fit the labelled rows as a source, then play the others as unlabelled rounds, in their order."""
+        """Start from scratch: fit the labelled rows as a source, then play the others in order as unlabelled rounds."""
         rows, labels, missing = self._checked(X, y, None, reset=True)
         classes = np.unique(labels[~missing])
         if len(classes) < 2:
             raise InputError(
-                f"`fit(y=...)`: y holds {len(classes)} class{'es' * (len(classes) != 1)}, and must hold two or more; to"
+                f"`fit(y=...)`: y holds {len(classes)} class{'es' * (len(classes) != 1)}, but must hold two or more; to"
                 " start before they are seen, name them in partial_fit(X, y, classes=...)."
             )
         source = rows[~missing], labels[~missing]
@@ -98,16 +99,16 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._play(rows[missing], labels[missing], missing[missing])
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Play a round for every row, in their order: with its label, or with the pseudolabel where that is missing.
+        """Play a round for every row, in order: with its label, or with the pseudolabel if the label is missing.
 
-        The first call, where no `fit` came before it, names all the classes there will be.
+        The first call, if there was no `fit` before it, names all classes that may occur.
         """
         first = not hasattr(self, "learner_")
         named = np.unique(classes) if classes is not None else None if first else self.classes_
         if named is None:
-            raise InputError("`partial_fit(classes=None)`: the first call must name all the classes there will be.")
+            raise InputError("`partial_fit(classes=None)`: the first call must name all classes that may occur.")
         if not first and not np.array_equal(named, self.classes_):
-            rule = f"they have been {self.classes_.tolist()} so far; fit starts anew."
+            rule = f"they have been {self.classes_.tolist()} so far; fit starts from scratch."
             raise reject("partial_fit", "classes", named.tolist(), rule)
         rows, labels, missing = self._checked(X, y, named, reset=first)
         strange = np.setdiff1d(labels[~missing], named)
@@ -118,28 +119,29 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.classes_ = named
         return self._play(rows, labels, missing)
 
-    def predict(self, X: Any) -> Labels:
+    def predict(self, X: Any) -> AnyLabels:
         """The class of every row, as `ask` would decide."""
         rows = self._seen(X)
         return np.array([self.learner_.predict(row) for row in rows], dtype=self.classes_.dtype)
 
     def predict_proba(self, X: Any) -> Array:
-        """Of every row, a column a class; of the paper's methods calibrated only where the loss is a likelihood."""
+        """The probabilities for every row, one column per class; with the paper's methods they are calibrated only
+        where the loss is a likelihood."""
         rows = self._seen(X)
         return np.array([list(self.learner_.predict_proba(row).values()) for row in rows])
 
     def decision_function(self, X: Any) -> Array:
-        """The scores by which `predict` decides: positive for the second of two classes, else a column a class."""
+        """The scores by which `predict` decides: positive for the second of two classes, else one column per class."""
         return np.array([decision.score for decision in self._decisions(X)])
 
     def margin(self, X: Any) -> Array:
-        """The confidence in every row that the query asks by: |H|, or best minus second-best score, of the teacher;
-        of the preset the margin of its mixture to the power `osamd.preset.arbiter.POWER`."""
+        """The confidence that the query uses for every row: the teacher's |H|, or its best minus second-best score; for
+        the preset, the margin of its mixture to the power `osamd.preset.arbiter.POWER`."""
         margins = np.array([decision.margin for decision in self._decisions(X)])
         return margins**POWER if self.learner_.method == PRESET.name else margins
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The accuracy on the rows that have a label; the others say nothing."""
+        """The accuracy on the rows that have a label; the others are ignored."""
         check_is_fitted(self)
         rows, labels, missing = self._checked(X, y, self.classes_, reset=False)
         weight = None if sample_weight is None else np.asarray(sample_weight)[~missing]
@@ -151,8 +153,8 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         plain = isinstance(seed, numbers.Integral)
         return given | {"seed": int(seed if plain else check_random_state(seed).randint(2**31 - 1))}
 
-    def _checked(self, X: Any, y: Any, classes: Labels | None, *, reset: bool) -> tuple[Array, Labels, Missing]:
-        """Rows, labels and which of these are missing."""
+    def _checked(self, X: Any, y: Any, classes: AnyLabels | None, *, reset: bool) -> tuple[Array, AnyLabels, Missing]:
+        """Rows, labels, and which labels are missing."""
         if y is None:
             raise InputError("`fit(y=None)`: OSAMDClassifier requires y to be passed, but the target y is None.")
         rows = self._rows(X, reset=reset)
@@ -169,7 +171,7 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_classification_targets(labels[~missing])
         return rows, labels, missing
 
-    def _play(self, rows: Array, labels: Labels, missing: Missing) -> Self:
+    def _play(self, rows: Array, labels: AnyLabels, missing: Missing) -> Self:
         learner = self.learner_
         for row, label, unlabelled in zip(rows, labels.tolist(), missing, strict=True):
             learner.tell(learner.ask(row), None if unlabelled else label)
@@ -187,8 +189,8 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (self.learner_.peek(row) for row in self._seen(X))
 
 
-def missing_labels(labels: Labels, classes: Labels | None) -> Missing:
-    """Which labels are missing, where `classes` are declared (None: they are those of the labels).
+def missing_labels(labels: AnyLabels, classes: AnyLabels | None) -> Missing:
+    """Which labels are missing; `classes` are the declared ones (None: the classes are those of the labels).
 
     >>> missing_labels(np.array([0, -1, 1]), None).tolist(), missing_labels(np.array([1, -1, 1]), None).tolist()
     ([False, True, False], [False, False, False])

@@ -31,7 +31,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osamd.accounting import budget
+from osamd.accounting import book as books
+from osamd.accounting import budget, steering
 from osamd.errors import InputError, lookup, reject, require_number, require_rate, require_whole
 from osamd.evaluation.theory import Bound
 from osamd.numerics import Array
@@ -195,8 +196,8 @@ def play(state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float 
     arbiter, seen, sourced = parts_of(state).arbiter, work_of(work, state), bool(state[SOURCED] > 0.0)
     rate, floor = limits(float(state[RATE]), floor)
     allowed = budget.budget(rate, floor=floor)
-    book, least = budget.open_book(allowed, sigma=1.0, query="margin"), budget.least(allowed)
-    budget.hasten(book, on=not sourced)
+    book, least = steering.open_book(allowed, sigma=1.0, query="margin"), budget.least(allowed)
+    steering.hasten(book, on=not sourced)
     rounds = len(x)
     run = Run(
         guard=np.empty(rounds),
@@ -210,14 +211,14 @@ def play(state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float 
         with_source=sourced,
     )
     for t, u in enumerate(query_generator(seed).random(rounds).tolist()):
-        sigma, lowest, _ = budget.terms(book)
+        sigma, lowest, _ = books.terms(book)
         opinion = observe(state, work, x[t], u, sigma, lowest)
         if opinion.label < 0:
             raise reject("play", "x", x[t].tolist(), f"row {t} does not fit the state, or is not finite.")
         y = labels(arbiter, seen) if callable(labels) else int(np.asarray(labels)[t])
         run.guard[t], run.members[t] = -math.log(seen.mixture[y]), member_losses(seen, y)
         run.wrong[t], run.asked[t], run.probability[t] = opinion.label != y, opinion.query, opinion.probability
-        budget.enter(book, opinion.margin**POWER, opinion.probability, opinion.query)
+        steering.enter(book, opinion.margin**POWER, opinion.probability, opinion.query)
         weight = min(1.0, least / opinion.probability) if opinion.query else 0.0
         learn(state, work, opinion.pseudolabel, y if opinion.query else UNLABELLED, weight)
     return run

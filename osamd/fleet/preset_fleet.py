@@ -31,7 +31,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from osamd.accounting.budget import enter, terms
+from osamd.accounting.book import terms
+from osamd.accounting.steering import enter
 from osamd.compiled.lowering import jit, lower
 from osamd.errors import InputError
 from osamd.fleet.fleet import COLUMNS, Playing, example_of, net_of

@@ -1,8 +1,8 @@
-"""What a learner says of one sample, what a model must do to be asked and told, and how a round is counted.
+"""A learner's decision on one sample, the interface of a model, and how a round is counted.
 
-Every core decides by a function of its own, and `counting` puts the budget and the meter around it, once for all of
-them: the terms of the query, the decision, the entry in the book, the expectation of the meter. What it takes and
-returns is plain, so that it is compiled together with the decision where that is compiled.
+Every core has its own function that decides. `counting` wraps it with the budget and the meter, in one place for all
+cores: the terms of the query, the decision, the entry in the book, the entry in the meter. It takes and returns plain
+values, so it can be compiled together with the decision.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from osamd.accounting.budget import WITHHELD, enter, terms
+from osamd.accounting.book import WITHHELD, terms
 from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, expect
+from osamd.accounting.steering import enter
 from osamd.errors import InputError, reject, require_number, require_whole
 from osamd.numerics import Array
 
 PEEK = -1.0
-"""In place of a uniform: observe, and count nothing."""
+"""Given in place of a uniform: observe without counting anything."""
 
 
 NO_NAMES = ("", "nan", "<na>", "nat")
-"""Text, in small letters, that stands for a missing value and is taken for no new class."""
+"""Lower-case text that stands for a missing value, and never becomes a class."""
 
 
 class Said(NamedTuple):
-    """What a model says of a sample, before the round is counted. Classes are indices."""
+    """What a model says about a sample, before the round is counted. Classes are indices."""
 
     label: int
     """The decision; -1 where the sample cannot be used."""
@@ -38,15 +39,15 @@ class Said(NamedTuple):
     probability: float
     """The probability of asking, as it was before the draw."""
     confidence: float
-    """What the rule of the query takes for the margin."""
+    """What the query takes as the margin."""
     source: int
-    """What the source model, left as it was, decides; NO_SOURCE where there is none."""
+    """The decision of the unchanged source model; NO_SOURCE where there is none."""
     disagreement: float
-    """The weight of the experts that hold another class than the decision; NOT_GIVEN where there are none."""
+    """The weight of the experts that prefer another class than the decision; NOT_GIVEN where there are no experts."""
 
 
 class Observation(NamedTuple):
-    """What a core's `observe` says of a sample. Classes are indices."""
+    """What a core's `observe` says about a sample. Classes are indices."""
 
     label: int
     """The decision; -1 where the sample cannot be used."""
@@ -56,22 +57,22 @@ class Observation(NamedTuple):
     probability: float
     """The probability of asking, as it was before the draw."""
     withheld: int
-    """Which promise of the budget withheld the query: an index of `osamd.accounting.budget.WITHHELD`."""
+    """Which promise of the budget withheld the query: an index of `osamd.accounting.book.WITHHELD`."""
     expected: float
-    """What the meter's `expect` gave, for its `confirm`."""
+    """What the meter's `expect` returned, for its `confirm`."""
     score: Any
-    """The score of what decides: one number for two classes, or a vector of one per class."""
+    """The score behind the decision: one number for two classes, or a vector with one score per class."""
 
 
 def refused() -> Said:
-    """What a model says of a sample that it cannot use."""
+    """What a model says about a sample that it cannot use."""
     return Said(-1, False, 0, 0.0, 0.0, 0.0, NO_SOURCE, NOT_GIVEN)
 
 
 def counting(decide: Callable[..., Any]) -> Callable[..., Any]:
     """The first half of a round around `decide(model, x, u, sigma, floor)`, which gives a `Said`.
 
-    It returns all that an `Observation` holds but the score, which is no number that every core could return compiled.
+    It returns all fields of an `Observation` except the score, whose type compiled code cannot return for every core.
     """
 
     def count(model: Any, book: Any, meter: Any, x: Any, u: Any) -> Any:
@@ -96,28 +97,28 @@ def counting(decide: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Core(Protocol):
-    """A model with the book of its budget and the meter of its accuracy; both are vectors that it may keep anywhere."""
+    """A model with the book of its budget and the meter of its accuracy; both are vectors, stored where it likes."""
 
     book: Array
     meter: Array
 
     def observe(self, sample: Any, u: float) -> Observation:
-        """The first half of the round; the model stays, book and meter go on by a round, unless u is PEEK."""
+        """The first half of the round; the model stays as it is, and book and meter advance unless u is PEEK."""
 
     def learn(self, y: int, weight: float) -> Any:
         """The second half, for the sample observed last; y is a class index or UNLABELLED.
 
-        `weight` is the least probability of asking over that of this query; 0 for a label that was not asked for.
+        `weight` is the least probability of asking divided by that of this query; 0 if the label was not asked for.
         """
 
     def await_labels(self, samples: list[Any]) -> None:
-        """These are the samples of the newest queries whose labels are awaited."""
+        """Take note of the samples of the newest pending queries."""
 
     def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> Any:
-        """The label of a query goes to the meter: `osamd.accounting.accuracy.confirm`."""
+        """Enter the label of a query into the meter: `osamd.accounting.accuracy.confirm`."""
 
     def copied(self, sample: Any) -> Any:
-        """The sample in memory of its own, of the one kind that the round is compiled for."""
+        """A copy of the sample, as the kind of array that the round is compiled for."""
 
     def last(self) -> Any:
         """A copy of the sample observed last."""
@@ -126,34 +127,34 @@ class Core(Protocol):
         """Why `observe` gave a label below 0."""
 
     def probabilities(self, score: Any) -> list[float]:
-        """Of the classes, from the score."""
+        """The probabilities of the classes, from the score."""
 
     def stacked(self, samples: list[Any]) -> Array:
-        """Kept samples as one array, to be saved."""
+        """Stored samples as one array, to be saved."""
 
     def unstacked(self, samples: Array, i: int) -> Any:
-        """The i-th of them again."""
+        """The i-th sample of a stack."""
 
     def no_samples(self) -> Array:
-        """A stack of no samples, of the shape and type that kept samples have."""
+        """An empty stack with the shape and type of stored samples."""
 
     def arrays(self) -> dict[str, Array]:
-        """All that the model has learned, by name, to be saved."""
+        """Everything that the model has learned, by name, to be saved."""
 
     def restore(self, arrays: dict[str, Array]) -> None:
-        """Take up what `arrays` gave."""
+        """Restore what `arrays` returned."""
 
 
 class Decision:
-    """What the learner says of one x, before any label."""
+    """What the learner says about one x, before any label."""
 
     __slots__ = ("_closed", "_learner", "_sample", "_seen", "draw", "id")
 
     def __init__(self, number: int, seen: Observation, learner: Any, draw: float, sample: Any = None) -> None:
         self.id = number
-        """How many decisions the learner had made before; -1 for a peek."""
+        """The number of decisions that the learner made before this one; -1 for a peek."""
         self.draw = draw
-        """The uniform that decided on the query: asked where it is below `probability`; nan for a peek."""
+        """The uniform that decided on the query: it asks if this is below `probability`; nan for a peek."""
         self._seen = seen
         self._learner = learner
         self._sample = sample
@@ -171,7 +172,7 @@ class Decision:
 
     @property
     def pseudolabel(self) -> Any:
-        """The teacher's opinion, or in the preset the mixture's."""
+        """The class that stands in for a missing label: the teacher's opinion, or in the preset the mixture's."""
         return self._learner._classes[self._seen.pseudolabel]
 
     @property
@@ -181,7 +182,7 @@ class Decision:
 
     @property
     def probability(self) -> float:
-        """Of asking, as it was before the draw: 0 where the budget withheld the query."""
+        """The probability of asking, as it was before the draw; 0 where the budget withheld the query."""
         return float(self._seen.probability)
 
     @property
@@ -191,19 +192,19 @@ class Decision:
 
     @property
     def score(self) -> Any:
-        """Of the parameters that decided: of a linear model for two classes one number, positive for the second; else a
-        vector of one a class."""
+        """The score behind the decision. For a linear model with two classes it is one number, positive for the second
+        class; otherwise a vector with one score per class."""
         return self._seen.score
 
     @property
     def probabilities(self) -> dict[Any, float]:
-        """Of each class, from the score; a guide, and calibrated only where the loss is a likelihood."""
-        told: dict[Any, float] = self._learner.probabilities_of(self._seen.score)
-        return told
+        """The probability of each class, from the score; calibrated only where the loss is a likelihood."""
+        found: dict[Any, float] = self._learner.probabilities_of(self._seen.score)
+        return found
 
     @property
     def open(self) -> bool:
-        """Whether it can still be told: it was neither told nor has it expired."""
+        """Whether it can still take a label: it has none yet, and has not expired."""
         return not self._closed
 
     def __copy__(self) -> Decision:
@@ -213,7 +214,7 @@ class Decision:
         return self
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Decision belongs to its learner and does not travel; send its id, and tell that.")
+        raise TypeError("a Decision belongs to its learner and cannot be pickled; send its id, and tell that.")
 
     def __repr__(self) -> str:
         asked = "asks for the label" if self.query else f"withheld: {self.withheld}" if self.withheld else "no query"
@@ -221,12 +222,12 @@ class Decision:
 
 
 def plain(value: Any) -> Any:
-    """A number of numpy's as Python's own."""
+    """A numpy scalar as a plain Python value."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def share_asked(budget: Any) -> float | None:
-    """The budget that a user gave, a share of the rounds; None where there is none."""
+    """The budget that a user gave, checked to be a share of the rounds; None where there is none."""
     if budget is None:
         return None
     rule = "budget is a rate, the share of rounds whose label may be asked for: above 0, at most 1; 5 % is budget=0.05."
@@ -237,7 +238,7 @@ def known_classes(classes: Any) -> list[Any]:
     """The classes a user declared, as plain Python values: a number of them, or their names."""
     if isinstance(classes, numbers.Integral) and not isinstance(classes, bool):
         return list(range(require_whole("OSAMD", "classes", classes, 2)))
-    rule = "classes must be two or more different names (text or numbers) in an order, or how many there are."
+    rule = "classes must be two or more different names (text or numbers) in a list, or how many there are."
     if isinstance(classes, str | bytes | Set) or not isinstance(classes, Iterable):
         raise reject("OSAMD", "classes", classes, rule)
     names = [plain(name) for name in classes]
@@ -248,23 +249,23 @@ def known_classes(classes: Any) -> list[Any]:
 
 
 def new_class(y: Any, known: list[Any]) -> Any:
-    """The name of a class that was not there before, as a plain Python value; what can be no class is refused."""
+    """The name of a new class, as a plain Python value; a value that cannot be a class is refused."""
     name = plain(y)
-    shown = ", ".join(repr(one) for one in known[:20])
+    shown = ", ".join(map(repr, known[:20]))
     if isinstance(name, float) and name.is_integer():
         name = int(name)
     if isinstance(name, str):
         if name.strip().lower() in NO_NAMES:
-            raise reject("tell", "y", y, "it stands for a missing value; for a label that will not come give None.")
+            raise reject("tell", "y", y, "it stands for a missing value; for a label that will not come, give None.")
     elif isinstance(name, float) and not math.isfinite(name):
-        raise reject("tell", "y", y, "it is no class; for a label that will not come give None.")
+        raise reject("tell", "y", y, "it is not a class; for a label that will not come, give None.")
     elif isinstance(name, float):
         raise reject("tell", "y", y, "a class is text or a whole number; cut a measured number into ranges first.")
     elif isinstance(name, bool) or not isinstance(name, int):
-        rule = f"a class is text or a whole number, and the classes are {shown}; for a label that will not come give"
+        rule = f"a class is text or a whole number, and the classes are {shown}; for a label that will not come, give"
         raise reject("tell", "y", y, f"{rule} None.")
-    if any(isinstance(one, str) != isinstance(name, str) for one in known):
+    if any(isinstance(other, str) != isinstance(name, str) for other in known):
         kind = "text" if isinstance(name, str) else "a number"
-        rule = f"no such class: it is {kind}, and the classes are {shown}; name yours by classes=[...]."
+        rule = f"there is no such class: it is {kind}, and the classes are {shown}; name yours with classes=[...]."
         raise reject("tell", "y", y, rule)
     return name

@@ -1,19 +1,20 @@
-"""OSAMD around one's own network: any `nn.Module` whose forward is functional, one sample at a time.
+"""OSAMD around your own network: any `nn.Module` whose forward is functional, one sample at a time.
 
     learner = NetworkOSAMD(module, budget=0.05, source=(X, y))
     decision = learner.ask(x)            # draws whether to ask; the model stays as it is
-    learner.tell(decision, y)            # a class, or None: the pseudolabel stands in for the label
+    learner.tell(decision, y)            # a class, or None: then the pseudolabel stands in for the label
     module.load_state_dict(learner.state_dict())
 
-It is a fleet of one (`osamd.fleet`): the preset, which needs no step size (`osamd.fleet.preset_fleet`), or a method of
-the paper, with the implicit step approached by inner loops. Budgets, late labels, honest accuracy and files are those
-of every learner (`osamd.learner.ask_tell`).
+It is a fleet of one (`osamd.fleet`). It plays the preset, which needs no step size (`osamd.fleet.preset_fleet`), or a
+method of the paper, with inner loops that approach the implicit step. Budgets, late labels, accuracy estimates and
+files work as in every learner (`osamd.learner.ask_tell`). The file is long because one constructor takes the settings
+of both.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +28,7 @@ except ImportError as error:
 
 from osamd.accounting import budget as budgets
 from osamd.checks import one_sentence
-from osamd.errors import InputError, lookup, require_kind, require_positive
+from osamd.errors import InputError, lookup, require_kind
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net
@@ -36,33 +37,33 @@ from osamd.learner import saving
 from osamd.learner.ask_tell import AskTell
 from osamd.learner.cores.network import NetworkCore, NetworkSamples, PresetNetworkCore, quietly
 from osamd.learner.decision import known_classes, share_asked
-from osamd.learner.recipes import PaperRecipe, PresetRecipe, Recipe, settings_of
+from osamd.learner.network_inputs import check_outputs, kind_of, pairs_of, restored_module, row_of, takes_batches
+from osamd.learner.recipes import PaperRecipe, network_recipe, settings_of
 from osamd.learner.resuming import require_fitting
-from osamd.paper.losses import loss as named_loss
-from osamd.paper.methods import KNOWN, PRESET, InnerLoops, Method, Settings, TeacherStep, meant, refuse_of_the_paper
+from osamd.paper.methods import KNOWN, InnerLoops, TeacherStep, meant
 from osamd.preset.arbiter import NETWORK_AUDIT
 
 
 class NetworkOSAMD(AskTell):
-    """A network that keeps up with a drifting stream: ask, and tell.
+    """A network that keeps up with a drifting stream, by ask and tell.
 
-    `module` gives class scores (logits, or probabilities with outputs="probabilities") for a batch of samples, or one
-    score or probability for two classes. It is copied, and the copy is used in evaluation mode: no dropout, BatchNorm
-    by the statistics it was trained with. `dropout=True` keeps its Dropout layers active (they draw from torch's own
+    `module` gives class scores for a batch of samples (logits, or probabilities with outputs="probabilities"), or one
+    score or probability for two classes. It is copied, and the copy runs in evaluation mode: no dropout, and BatchNorm
+    with the statistics from training. `dropout=True` keeps its Dropout layers active (they draw from torch's own
     generator), and batch_norm="sample" normalises by the statistics of the sample itself. Parameters that require no
     gradient stay as they are. Half precision is computed in float32. `classes` names the outputs, 0, 1, ... by default.
 
-    With nothing but a `budget` (5 % where there is none) it is the preset. `source` are labelled samples, as many as
-    you have of those it was trained on: the preset remembers some hundreds of them, and replays them until labels of
-    the stream have taken their place. Without them it begins with an empty memory, which costs it the first labels.
+    With nothing but a `budget` (5 % by default) it is the preset. `source` is a pair of samples and labels from the
+    training data, as many as you have. The preset remembers a few hundred of them, and replays them until labels of the
+    stream have taken their place. Without a source its memory starts empty, which costs it the first labels.
 
-    A `method` of the paper is played where one is named, or a setting of its rounds is given: `eta` is the student's
-    step size, `sigma` the query's (larger asks for more), both needed then; `teacher` its step, and `adaptation` the
-    inner loops that approach the implicit step. The step sizes depend on the network and must be chosen for it: the
-    teacher's `scale` and `cap` from the step that one labelled sample deserves (its learning rate in training is a
-    start), `eta` ten times smaller.
+    Name a `method` of the paper, or give a setting of its rounds, to play that method instead. `eta` is then the
+    student's step size and `sigma` sets how readily it asks (larger asks for more); both are required. `teacher` is the
+    teacher's step, and `adaptation` the inner loops that approach the implicit step. The step sizes depend on the
+    network and must be chosen for it: the teacher's `scale` and `cap` from the step that one labelled sample deserves
+    (start from the learning rate of its training), and `eta` ten times smaller.
 
-    Queries are drawn from `seed`, one an ask. Budget, floor, expiry and window are as in `osamd.OSAMD`.
+    Queries are drawn from `seed`, one draw per ask. Budget, floor, expiry and window are as in `osamd.OSAMD`.
 
     >>> _ = torch.manual_seed(0)
     >>> learner = NetworkOSAMD(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), budget=0.5)
@@ -114,22 +115,12 @@ class NetworkOSAMD(AskTell):
             "label_rate": label_rate,
         }
         kind = lookup("NetworkOSAMD", "method", meant(method, of_the_paper), KNOWN)
-        recipe: Recipe
-        if kind is PRESET:
-            refuse_of_the_paper(of_the_paper)
-            recipe = PresetRecipe()
-        else:
-            recipe = self._of_the_paper(kind, of_the_paper)
-        if source is not None and kind is not PRESET:
-            raise InputError(
-                "`NetworkOSAMD(source=...)`: it is what the preset remembers, and the paper's methods have no memory;"
-                " leave source out."
-            )
+        recipe = network_recipe(kind, of_the_paper, with_source=source is not None)
         asking = recipe.asking(share_asked(budget), floor, NETWORK_AUDIT)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         names = [] if classes is None else known_classes(classes)
         super().__init__(recipe, limits, names, expire_after, window, seed)
-        self._dtype, own_device = _kind_of(module)
+        self._dtype, own_device = kind_of(module)
         self._device = own_device if device is None else device_named(device, f"NetworkOSAMD(device={device!r})")
         self._start = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
         self._as_given = copy.deepcopy(module)
@@ -141,37 +132,17 @@ class NetworkOSAMD(AskTell):
         if source is not None:
             self._remember(source, seed)
 
-    @staticmethod
-    def _of_the_paper(method: Method, given: dict[str, Any]) -> PaperRecipe:
-        """The recipe of a method of the paper."""
-        for name, role in (("eta", "the student's step size"), ("sigma", "the query's eagerness")):
-            if given[name] is None:
-                raise InputError(
-                    f"`NetworkOSAMD`: a method of the paper needs {name}, {role}; give {name}=..., or leave out the"
-                    " method and all of its settings for the preset, which needs none."
-                )
-        eta = require_positive("NetworkOSAMD", "eta", given["eta"])
-        settings = Settings(
-            eta=eta,
-            sigma=given["sigma"],
-            loss=named_loss(given["loss"] or "softmax", l2=given["l2"] or 0.0),
-            teacher=given["teacher"] or TeacherStep(cap=10.0 * eta, scale=5.0 * eta),
-            adaptation=given["adaptation"] or InnerLoops(number=10, rate=0.1),
-            label_rate=given["label_rate"],
-        )
-        return PaperRecipe(method, settings, eta)
-
     @classmethod
     def load(cls, path: str | Path, module: nn.Module, *, device: torch.device | str | None = None) -> Self:
-        """The learner that was saved there, around a module like the one it was made with, to go on bit for bit.
+        """Load a saved learner around a module like the one it was made with; it continues bit for bit.
 
-        Of the module only the make is used; its parameters are those of the file.
+        Only the architecture of the module is used; its parameters come from the file.
         """
         return cls._network_only(saving.read(path), str(path), module, device)
 
     @classmethod
     def from_bytes(cls, data: bytes, module: nn.Module, *, device: torch.device | str | None = None) -> Self:
-        """The learner whose `to_bytes` gave this, around a module like its own."""
+        """Load a learner from the bytes that `to_bytes` gave, around a module like its own."""
         return cls._network_only(saving.unpacked(data, "bytes"), "bytes", module, device)
 
     @classmethod
@@ -183,24 +154,24 @@ class NetworkOSAMD(AskTell):
             return cls._revive(saved, module, device)
 
     def tell(self, decision: Any, y: Any = None) -> None:
-        """As in `osamd.learner.ask_tell`; a label may be a tensor of one whole number."""
+        """As in `osamd.learner.ask_tell`; a label may also be a tensor that holds one whole number."""
         whole = isinstance(y, Tensor) and y.numel() == 1 and not y.is_floating_point() and y.dtype != torch.bool
         super().tell(decision, int(y) if whole else y)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What decides, as the `state_dict` of the module: the student, or PAA's teacher.
+        """The network that decides, as the `state_dict` of the module: the student, or the teacher in PAA.
 
-        In the preset the mixture of both decides (`predict` serves it); this is the one that its arbiter believes more.
+        In the preset the mixture of both decides (use `predict`); this is the network that its arbiter trusts more.
         """
         believed = isinstance(self._core, PresetNetworkCore) and self._core.believes_teacher
         return self._tensors(teacher=self._method.teacher_decides or believed)
 
     def teacher_state_dict(self) -> dict[str, Tensor]:
-        """The teacher; by the paper's methods it gives the pseudolabels."""
+        """The teacher; in the paper's methods it gives the pseudolabels."""
         return self._tensors(teacher=True)
 
     def _tensors(self, teacher: bool) -> dict[str, Tensor]:
-        """The module's tensors as they came, in their types, with those that a row holds in place of the old."""
+        """The module's tensors in their original types, with the adapted ones in place of the old ones."""
         whole = {name: tensor.clone() for name, tensor in self._start.items()}
         moved = self._core.fleet.tensors(0, teacher=teacher) if isinstance(self._core, NetworkSamples) else {}
         return whole | {name: moved[name].to(whole[name], copy=True) for name in whole if name in moved}
@@ -213,13 +184,13 @@ class NetworkOSAMD(AskTell):
                     self._begin(row)
                     self._embeds = True
                     return row
-                except InputError:  # it is no module that embeds whole numbers: they are features
+                except InputError:  # the module does not embed whole numbers: they are features
                     row = row.to(self._dtype)
             self._begin(row)
         return row
 
     def _begin(self, row: Tensor) -> None:
-        """Make the fleet of one, now that a sample shows its shape, and try it forth and back."""
+        """Make the fleet of one, now that a sample shows its shape, and try a forward and a backward pass."""
         net: Net = net_of(self._module, row, self._probabilities)
         if self._modes != {"dropout": False, "batch_norm": "evaluation"}:
             net = ModuleNet(self._module, self._probabilities, binary=net.binary, **self._modes)
@@ -237,18 +208,18 @@ class NetworkOSAMD(AskTell):
             net.backward(start, tape, torch.zeros_like(scores))
         except InputError:
             raise
-        except Exception as error:  # whatever a user's module raises on the way back
+        except Exception as error:  # whatever a user's module raises in the backward pass
             why = (str(error).splitlines() or [type(error).__name__])[0]
             rule = f"no gradient comes back through the module ({why})."
             raise InputError(f"`NetworkOSAMD(module=...)`: {rule}") from error
-        self._check_outputs(scores[0])
-        if isinstance(net, ModuleNet) and isinstance(fleet, PresetFleet) and not _takes_batches(net, start, row):
+        check_outputs(self._module, scores[0], self._probabilities)
+        if isinstance(net, ModuleNet) and isinstance(fleet, PresetFleet) and not takes_batches(net, start, row):
             net.one_by_one = True
         if not self._classes:
             self._name_classes(list(range(fleet.classes)))
         if len(self._classes) != fleet.classes:
             raise InputError(
-                f"`NetworkOSAMD(classes=...)`: {len(self._classes)} are named, and the module tells {fleet.classes}"
+                f"`NetworkOSAMD(classes=...)`: {len(self._classes)} are named, but the module tells {fleet.classes}"
                 " apart."
             )
         if isinstance(fleet, PresetFleet):
@@ -257,25 +228,29 @@ class NetworkOSAMD(AskTell):
             self._bind(NetworkCore(fleet, self._book, self._meter, self._probabilities, row.dtype), self._later)
 
     def _remember(self, source: Any, seed: int) -> None:
-        """Let the preset remember some of the labelled samples it was trained on."""
-        samples, labels = _pairs(source)
+        """Let the preset remember some of the labelled samples that the network was trained on."""
+        samples, labels = pairs_of(source)
         self._meet(samples[0])
         drawn = remembered(len(labels), seed)
         unknown = [labels[i] for i in drawn if not isinstance(labels[i], Hashable) or labels[i] not in self._index]
         if unknown:
             known = ", ".join(repr(name) for name in self._classes[:20])
-            named = "" if self._named else " If y holds names, name them by classes=[...], in the order of the outputs."
+            named = "" if self._named else " If y holds names, give classes=[...], in the order of the outputs."
             raise InputError(
-                f"`NetworkOSAMD(source=(X, y))`: y holds {unknown[0]!r:.60}, no such class; the learner was made for"
-                f" {known}.{named}"
+                f"`NetworkOSAMD(source=(X, y))`: y holds {unknown[0]!r:.60}, which is not a class; the learner was"
+                f" made for {known}.{named}"
             )
         rows = torch.cat([self._later(samples[i]) for i in drawn])
         indices = [self._index[labels[i]] for i in drawn]
         self._core.fleet.remember(0, rows, torch.tensor(indices))
         self._source_rows = np.bincount(indices, minlength=len(self._classes)).tolist()
 
+    def _row(self, x: Any) -> Tensor:
+        """A batch of one sample; whole numbers stay whole where the module embeds them, or may embed them."""
+        return row_of(x, self._device, self._dtype, whole=self._core is None or self._embeds)
+
     def _later(self, x: Any) -> Tensor:
-        """A sample after the first, which must be like it."""
+        """A sample after the first one, which must have the same shape and type."""
         row, like = self._row(x), self._core.fleet.sample
         if tuple(row.shape[1:]) != like:
             many = " Give one sample at a time." if tuple(row.shape[2:]) == like else ""
@@ -308,22 +283,8 @@ class NetworkOSAMD(AskTell):
     @classmethod
     def _revive(cls, saved: saving.Saved, *like: Any) -> Self:
         require_kind("load", "module", like[0], nn.Module, "give a module like the one that was saved")
-        module, device = copy.deepcopy(like[0]), like[1]
-        arrays, content = saved
-        types = {name: str(tensor.dtype) for name, tensor in module.state_dict().items()}
-        if types.keys() == content["types"].keys() and types != content["types"]:
-            raise InputError(
-                "`load(module=...)`: the module is of another type than the one that was saved, as float32 and float64"
-                " are; give one of the same, by module.double() or module.float()."
-            )
-        start = {name[7:]: torch.from_numpy(array) for name, array in arrays.items() if name.startswith("module.")}
-        try:
-            module.load_state_dict(start)
-        except RuntimeError as error:
-            why = " ".join(str(error).split())[:200]
-            raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
-        for name, parameter in module.named_parameters(remove_duplicate=False):
-            parameter.requires_grad_(name in content.get("learning", [name]))  # older files do not say it
+        module, device = restored_module(like[0], saved), like[1]
+        content = saved.content
         settings, own = settings_of(content), dict(content["modes"])
         if settings is not None:
             own |= {name: getattr(settings, name) for name in ("eta", "sigma", "teacher", "adaptation", "label_rate")}
@@ -343,87 +304,3 @@ class NetworkOSAMD(AskTell):
                 learner._begin(torch.zeros(1, *content["sample"], dtype=kind, device=learner._device))
         learner._resume(saved)
         return learner
-
-    def _check_outputs(self, scores: Tensor) -> None:
-        """Refuse probabilities that are none, and logits that went through a softmax."""
-        last = list(self._module.modules())[-1]
-        if self._probabilities and (bool((scores < 0).any()) or abs(float(scores.sum()) - 1.0) > 1e-2):
-            raise InputError(
-                f"`NetworkOSAMD(outputs='probabilities')`: the module gave {[round(s, 3) for s in scores.tolist()]},"
-                " which are none; use outputs='logits'."
-            )
-        if not self._probabilities and isinstance(last, nn.Softmax | nn.LogSoftmax | nn.Sigmoid):
-            raise InputError(
-                f"`NetworkOSAMD(outputs='logits')`: the module ends in {type(last).__name__}; take that layer off, or"
-                " use outputs='probabilities' where it gives those."
-            )
-
-    def _row(self, x: Any) -> Tensor:
-        """A batch of the one sample, in memory of its own; whole numbers stay whole, for modules that embed them."""
-        if isinstance(x, Mapping):
-            raise InputError("`ask(x=...)`: x is a dictionary; give its values as an array, in the module's order.")
-        try:
-            read_only = isinstance(x, np.ndarray) and not x.flags.writeable  # which torch warns of
-            given = torch.as_tensor(x.copy() if read_only else x, device=self._device)
-            if given.is_floating_point() or given.is_complex():
-                kind = self._dtype if given.is_floating_point() else given.dtype
-            else:
-                kind = torch.int64 if self._core is None or self._embeds else self._dtype
-            row = given.detach().to_dense().to(kind, copy=True)[None]
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"`ask(x=...)`: x must be numbers, an array or a tensor ({error}).") from error
-        if row.is_complex() or row.ndim < 2:
-            raise InputError(f"`ask(x=...)`: x must be an array of real numbers; this is {x!r:.100}.")
-        if not bool(torch.isfinite(row).all()):
-            raise InputError("`ask(x=...)`: x holds numbers that are not finite; fill or drop missing values first.")
-        return row
-
-
-def _takes_batches(net: ModuleNet, start: Tensor, row: Tensor) -> bool:
-    """Whether the module gives each sample of a batch the scores that it gives it alone."""
-    batch = torch.cat([row, row.flip(-1)])[None]
-    try:
-        alone = torch.cat([net.many(start, batch[:, i : i + 1]) for i in range(2)], 1)
-        return bool(torch.allclose(net.many(start, batch), alone, rtol=1e-3, atol=1e-3))
-    except Exception:  # whatever a user's module raises
-        return False
-
-
-def _pairs(source: Any) -> tuple[list[Any], list[Any]]:
-    """Samples and labels as lists of the same length."""
-    rule = "give a pair (X, y): labelled samples, one after the other, and as many labels"
-    if not isinstance(source, tuple | list) or len(source) != 2:
-        raise InputError(f"`NetworkOSAMD(source=...)`: it is a {type(source).__name__}; {rule}.")
-    samples, labels = (_listed(part) for part in source)
-    if samples is None or labels is None:
-        raise InputError(f"`NetworkOSAMD(source=(X, y))`: {rule}, in arrays, tensors, lists or data frames.")
-    if len(samples) != len(labels) or not labels:
-        raise InputError(
-            f"`NetworkOSAMD(source=(X, y))`: {len(samples)} samples and {len(labels)} labels; give a label for each."
-        )
-    return samples, labels
-
-
-def _listed(part: Any) -> list[Any] | None:
-    """Its rows; labels that are numbers as Python has them. None where it has none."""
-    if hasattr(part, "to_numpy"):  # a data frame or a column of one, whose index is no place
-        part = part.to_numpy()
-    if isinstance(part, Tensor | np.ndarray) and part.ndim == 1:
-        return list(part.tolist())
-    try:
-        return [row.item() if isinstance(row, np.generic) else row for row in part]
-    except TypeError:
-        return None
-
-
-def _kind_of(module: nn.Module) -> tuple[torch.dtype, torch.device]:
-    """The type that the module is computed in, float64 if it has that and float32 else, and where it is."""
-    uninitialised = [p for p in module.parameters() if isinstance(p, nn.parameter.UninitializedParameter)]
-    learning = [p for p in module.parameters() if p.requires_grad]
-    if uninitialised or not learning:
-        what = "layers that have seen no sample yet" if uninitialised else "no parameters that require a gradient"
-        raise InputError(f"`NetworkOSAMD(module=...)`: the module has {what}, so there is nothing to adapt.")
-    if any(p.is_complex() for p in module.parameters()):
-        raise InputError("`NetworkOSAMD(module=...)`: the module has complex parameters; real ones are needed.")
-    wide = any(p.dtype == torch.float64 for p in learning)
-    return torch.float64 if wide else torch.float32, learning[0].device

@@ -1,7 +1,7 @@
-"""What a learner is made from: a recipe of the paper (a method with its settings), or that of the preset.
+"""What a learner is made from: a recipe of the paper (a method with its settings), or the recipe of the preset.
 
-A recipe knows its method, the budget and the floor that it has by default, how its book of labels begins, what a file
-must hold of it, and which core a linear model of it has.
+A recipe knows its method, its default budget and floor, how its book of labels begins, what a file must hold about it,
+and the core of a linear model.
 """
 
 from __future__ import annotations
@@ -11,22 +11,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from osamd.accounting.budget import Budget, open_book
+from osamd.accounting.budget import Budget
+from osamd.accounting.steering import open_book
+from osamd.errors import InputError, require_positive
 from osamd.learner import saving
 from osamd.learner.cores.paper import LinearCore
 from osamd.learner.cores.preset import PresetCore
 from osamd.numerics import Array
-from osamd.paper.methods import PRESET, Method, Settings
+from osamd.paper.losses import loss as named_loss
+from osamd.paper.methods import PRESET, InnerLoops, Method, Settings, TeacherStep, refuse_of_the_paper
 from osamd.paper.methods import learner as bound
 from osamd.paper.models import linear
 from osamd.preset import arbiter
 
 REACH = 0.3
-"""eta (features + 1) where no eta is given: with standardised features, how far one step moves a score, about."""
+"""eta * (features + 1) if no eta is given: roughly how far one step moves a score, with standardised features."""
 
 
 class Asking(NamedTuple):
-    """The share of rounds whose label may be asked for, and the least probability of a query; None: by default."""
+    """The share of rounds whose label may be asked for, and the least probability of a query; None is the default."""
 
     budget: float | None
     floor: float | None
@@ -41,7 +44,7 @@ class Recipe(ABC):
     def asking(self, budget: float | None, floor: float | None, audit: float | None = None) -> Asking:
         """Budget and floor, with the defaults of the recipe where they are not given.
 
-        `audit` is the floor's share of the rate in the preset, where it is not that of linear models.
+        `audit` is the floor of the preset as a share of the rate, if it differs from that of linear models.
         """
 
     @abstractmethod
@@ -54,16 +57,16 @@ class Recipe(ABC):
 
     @abstractmethod
     def described(self) -> dict[str, Any]:
-        """What JSON must hold to make it again, beside the name of its method."""
+        """What JSON must hold to make the recipe again, besides the name of its method."""
 
     @abstractmethod
     def linear_core(self, features: int, classes: int, book: Array, meter: Array) -> Any:
-        """The core of a linear model that has met nothing."""
+        """The core of a linear model that has seen no sample yet."""
 
 
 @dataclass(frozen=True)
 class PaperRecipe(Recipe):
-    """A method of the paper; without an `eta` of its own a linear model takes REACH / (features + 1)."""
+    """A method of the paper; if `eta` is None, a linear model takes REACH / (features + 1)."""
 
     method: Method
     settings: Settings
@@ -116,3 +119,31 @@ class PresetRecipe(Recipe):
 def settings_of(content: Mapping[str, Any]) -> Settings | None:
     """The settings of the learner that a file describes; None for the preset, which has none."""
     return None if content["method"] == PRESET.name else saving.settings_from_json(content["settings"])
+
+
+def network_recipe(method: Method, given: Mapping[str, Any], *, with_source: bool) -> Recipe:
+    """The recipe of a method around a network, with the settings that were given."""
+    if method is PRESET:
+        refuse_of_the_paper(given)
+        return PresetRecipe()
+    if with_source:
+        raise InputError(
+            "`NetworkOSAMD(source=...)`: the preset remembers a source, but the paper's methods have no memory;"
+            " leave source out."
+        )
+    for name, role in (("eta", "the student's step size"), ("sigma", "the query's eagerness")):
+        if given[name] is None:
+            raise InputError(
+                f"`NetworkOSAMD`: a method of the paper needs {name}, {role}; give {name}=..., or leave out the"
+                " method and all of its settings for the preset, which needs none."
+            )
+    eta = require_positive("NetworkOSAMD", "eta", given["eta"])
+    settings = Settings(
+        eta=eta,
+        sigma=given["sigma"],
+        loss=named_loss(given["loss"] or "softmax", l2=given["l2"] or 0.0),
+        teacher=given["teacher"] or TeacherStep(cap=10.0 * eta, scale=5.0 * eta),
+        adaptation=given["adaptation"] or InnerLoops(number=10, rate=0.1),
+        label_rate=given["label_rate"],
+    )
+    return PaperRecipe(method, settings, eta)

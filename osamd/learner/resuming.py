@@ -1,4 +1,4 @@
-"""Whether the header of a saved learner, its draws and its pending queries can be those of a learner."""
+"""Checks that the header of a saved learner, its draws and its pending queries can belong to a learner."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.accounting import budget, meter
+from osamd.accounting import book as books
+from osamd.accounting import meter
 from osamd.checks import listed, product, require_that, require_within, unsound, whole_number
 from osamd.learner.decision import Observation
 from osamd.learner.saving import Saved
 from osamd.numerics import Array
 
 MOST_LOOPS = 100_000
-"""Inner loops of a round that is loaded: the paper takes ten or twenty, and with so many a round takes a second."""
+"""The most inner loops that a loaded learner may have: with so many a round takes a second; the paper has 10 or 20."""
 LARGEST_SAMPLE = 2**26
-"""Numbers of a network's sample: 256 MiB in single precision."""
+"""The most numbers that a network's sample may have: 256 MiB in single precision."""
 _STATE_BITS, _INTEGER_BITS = 128, 32
-"""Of PCG64, numpy's default generator."""
+"""The sizes of numbers in the state of PCG64, numpy's default generator."""
 
 
 def require_fitting(saved: Saved) -> None:
-    """Refuse a file whose header asks for another size of memory than its own arrays have, before it is made."""
+    """Refuse a file whose header asks for more memory than its arrays have, before any of it is allocated."""
     arrays, content = saved
     for name in ("book", "meter", "uniforms"):
         found = arrays.get(name)
         if found is None or found.ndim != 1 or found.dtype != np.float64:
-            raise unsound(f"{name} is no vector of numbers")
+            raise unsound(f"{name} is not a vector of numbers")
     whole_number(content, "window", 1, len(arrays["meter"]))
     limits: Mapping[str, Any] = content["budget"]
     if limits["window"] is not None:
@@ -49,34 +50,34 @@ def require_fitting(saved: Saved) -> None:
 
 
 def _require_linear(arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any], classes: int) -> None:
-    """The header of a linear model beside the weights of its student, one row per class, or one for two."""
+    """Compare the header of a linear model with the weights of its student: one row per class, or one row for two."""
     features = content["features"]
     if features is None:
         return
     width = len(features) if type(features) is list else whole_number(content, "features", 1)
     student = arrays.get("student")
-    if student is not None:  # the former default learner has none, and is refused by name later
+    if student is not None:  # an earlier default learner has none, and gets its own error later
         columns = (width + 1, 2 * (width + 1))  # twice as many where weights are pairs of positive ones
         fits = student.ndim == 2 and student.shape[0] in (classes, 1) and student.shape[1] in columns
-        require_that(fits, f"it names {width} features and {classes} classes, and its student has other sizes")
+        require_that(fits, f"it names {width} features and {classes} classes, but its student has other sizes")
     require_within("the number of features", width, 1, sum(array.size for array in arrays.values()))
 
 
 def check_counts(content: Mapping[str, Any], book: Array, found: Array) -> None:
-    """Header, book and meter count the same rounds and labels. A book that was opened anew counts the later ones."""
+    """Check that header, book and meter count the same rounds and labels; a newer book counts only the later ones."""
     rounds, told, expired = (whole_number(content, name, 0) for name in ("rounds", "told", "expired"))
     pending = len(listed(content, "pending", rounds))
     asked = told + expired + pending
     for name, counted, place in (("rounds", rounds, meter.ROUNDS), ("told", told, meter.TOLD)):
-        require_that(found[place] == counted, f"the header counts {counted} {name}, and the meter {found[place]}")
-    require_that(found[meter.ASKED] == asked, f"{asked} labels were asked for, and the meter has {found[meter.ASKED]}")
-    before, earlier = rounds - book[budget.ROUNDS], asked - book[budget.ASKED]
-    require_that(0 <= earlier <= before, f"the book has {book[budget.ASKED]} labels of {asked} that were asked for")
+        require_that(found[place] == counted, f"the header counts {counted} {name}, but the meter {found[place]}")
+    require_that(found[meter.ASKED] == asked, f"{asked} labels were asked for, but the meter has {found[meter.ASKED]}")
+    before, earlier = rounds - book[books.ROUNDS], asked - book[books.ASKED]
+    require_that(0 <= earlier <= before, f"the book has {book[books.ASKED]} labels of {asked} that were asked for")
 
 
 def check_generator(state: Any) -> None:
-    """The state of numpy's default generator."""
-    require_that(type(state) is dict and state.get("bit_generator") == "PCG64", "generator is no state of PCG64")
+    """Check the state of numpy's default generator."""
+    require_that(type(state) is dict and state.get("bit_generator") == "PCG64", "generator is not a state of PCG64")
     numbers = state["state"]
     for name, bits in (("state", _STATE_BITS), ("inc", _STATE_BITS)):
         whole_number(numbers, name, 0, 2**bits - 1)
@@ -86,7 +87,7 @@ def check_generator(state: Any) -> None:
 
 
 def checked_uniforms(uniforms: Array, most: int) -> list[float]:
-    """The draws in hand: at most `most`, each from 0 to below 1."""
+    """The draws in hand: at most `most`, each at least 0 and below 1."""
     require_within("the number of uniforms", len(uniforms), 0, most)
     require_within("uniforms", uniforms, 0.0, math.nextafter(1.0, 0.0))
     drawn: list[float] = uniforms.tolist()
@@ -94,11 +95,11 @@ def checked_uniforms(uniforms: Array, most: int) -> list[float]:
 
 
 def checked_source_rows(content: Mapping[str, Any], classes: int) -> list[int] | None:
-    """How many labelled rows of each class a learner started from; older files do not say it."""
+    """How many labelled rows of each class a learner started from; older files do not say."""
     if not content.get("source_rows"):
         return None
     rows = listed(content, "source_rows", classes)
-    require_that(len(rows) == classes, f"source_rows has {len(rows)} numbers, and there are {classes} classes")
+    require_that(len(rows) == classes, f"source_rows has {len(rows)} numbers, but there are {classes} classes")
     for count in rows:
         whole_number({"source_rows": count}, "source_rows", 0)
     require_that(sum(rows) > 0, "source_rows are all 0")
@@ -106,10 +107,10 @@ def checked_source_rows(content: Mapping[str, Any], classes: int) -> list[int] |
 
 
 class Awaited:
-    """The pending queries of a file, each checked when it is taken out."""
+    """The pending queries of a file, each checked when it is read."""
 
     def __init__(self, saved: Saved, samples: NDArray[Any], classes: int) -> None:
-        """`samples` is an empty stack of samples, of the shape and type that the model takes."""
+        """`samples` is an empty stack of samples with the shape and type that the model takes."""
         arrays, content = saved
         self._rows = listed(content, "pending", content["rounds"])
         self._rounds, self._classes = int(content["rounds"]), classes
@@ -120,7 +121,7 @@ class Awaited:
         self._scores = scores[:, None] if scores.ndim == 1 else scores  # as in older files
         require_that(
             stack.shape == (count, *samples.shape[1:]) and stack.dtype == samples.dtype,
-            f"pending.samples is {stack.dtype} of shape {stack.shape}, and the model takes others",
+            f"pending.samples is {stack.dtype} of shape {stack.shape}, but the model takes others",
         )
         require_that(np.isfinite(stack), "pending.samples holds numbers that are not finite")
         require_that(
@@ -135,14 +136,16 @@ class Awaited:
         return len(self._rows)
 
     def number(self, i: int) -> int:
-        """The id of the i-th; ids rise."""
+        """The id of the i-th query; ids increase."""
         row = self._rows[i]
-        require_that(type(row) is list and len(row) == len(Observation._fields), f"pending query {i} is no list of 8")
+        require_that(
+            type(row) is list and len(row) == len(Observation._fields), f"pending query {i} is not a list of 8"
+        )
         least = 0 if i == 0 else self._rows[i - 1][0] + 1
         return whole_number({"pending.id": row[0]}, "pending.id", least, self._rounds - 1)
 
     def seen(self, i: int) -> Observation:
-        """What was observed of it."""
+        """What was observed when the i-th query was asked."""
         score = self._score(i)
         label, query, pseudolabel, margin, probability, withheld, expected = self._rows[i][1:]
         for name, value in (("label", label), ("pseudolabel", pseudolabel)):
@@ -150,18 +153,18 @@ class Awaited:
         require_that(query is True, f"pending query {i} was not asked")
         require_within("pending.margin", margin, 0.0, 1e300)
         require_within("pending.probability", probability, 1e-300, 1.0)
-        require_that(withheld == budget.ALLOWED, f"pending query {i} was withheld")
+        require_that(withheld == books.ALLOWED, f"pending query {i} was withheld")
         require_within("pending.expected", expected, 0, meter.BINS - 1, whole=True)
         return Observation(label, True, pseudolabel, float(margin), float(probability), 0, float(expected), score)
 
     def draw(self, i: int) -> float:
-        """The uniform that decided on it."""
+        """The uniform that decided on the i-th query."""
         draw = float(self._draws[i])
         require_that(math.isnan(draw) or 0.0 <= draw < self._rows[i][5], f"pending.draws holds {draw}")
         return draw
 
     def _score(self, i: int) -> Any:
-        """Its score: a number where it is alone, as it is for two classes. Those of fewer classes end in nan."""
+        """The score of the i-th query: one number for two classes, else a vector; nan pads scores of fewer classes."""
         row = self._scores[i]
         known = row[: len(row) - int(np.isnan(row).sum())]
         require_that(len(known) > 0 and np.isfinite(known).all(), "pending.scores holds numbers that are not finite")

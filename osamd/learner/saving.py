@@ -1,7 +1,7 @@
 """A learner in one file: safetensors for the arrays, JSON in its header for the rest, and nothing that runs code.
 
-The file is written beside its place, synced and renamed, so that whatever goes wrong the one before survives; a digest
-of everything in it tells a damaged file from a good one.
+The file is written next to its destination, synced and renamed, so the previous file survives whatever goes wrong. A
+digest of the whole content tells a damaged file from a good one.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from osamd.paper.losses import loss as named_loss
 from osamd.paper.methods import InnerLoops, Settings, TeacherStep
 
 VERSION = 1
-"""Of the file. A reader refuses what it does not know; a change of what is written brings a new number."""
+"""The version of the file format. A reader refuses versions it does not know; a change of format gets a new number."""
 
 
 class Saved(NamedTuple):
-    """Arrays by name, and what JSON holds."""
+    """The content of a file: arrays by name, and the content of its JSON header."""
 
     arrays: dict[str, Array]
     content: dict[str, Any]
 
 
 def packed(saved: Saved) -> bytes:
-    """What is written, in memory."""
+    """The bytes of the file."""
     from safetensors.numpy import save
 
     text = json.dumps({"version": VERSION, **saved.content}, allow_nan=False)
@@ -45,7 +45,7 @@ def packed(saved: Saved) -> bytes:
 
 
 def write(path: str | Path, saved: Saved) -> None:
-    """Put the file into its place, whole or not at all."""
+    """Write the file, completely or not at all."""
     place = Path(os.path.realpath(path))  # a link stays one
     data = packed(saved)
     partial = place.with_name(f".{uuid.uuid4().hex}.partial")
@@ -69,7 +69,7 @@ def write(path: str | Path, saved: Saved) -> None:
 
 
 def read(path: str | Path) -> Saved:
-    """What `write` wrote; one sentence for a file that is missing, damaged, or of another version."""
+    """Read what `write` wrote; the error for a missing, damaged or incompatible file is one sentence."""
     if Path(path).is_dir():
         raise InputError(f"`load({str(path)!r})`: it is a folder; give a file that `save` wrote.")
     try:
@@ -82,7 +82,7 @@ def read(path: str | Path) -> Saved:
 
 
 def unpacked(data: bytes, name: str) -> Saved:
-    """What `packed` gave; `name` is what a refusal calls it."""
+    """The content of bytes that `packed` gave; error messages call them `name`."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -103,12 +103,12 @@ def unpacked(data: bytes, name: str) -> Saved:
         content, version = {}, VERSION
     if version != VERSION:
         raise InputError(
-            f"`load({name!r})`: the file is of version {version}, and this osamd reads version {VERSION};"
+            f"`load({name!r})`: the file has version {version}, and this osamd reads version {VERSION};"
             " load it with the osamd that wrote it, or install that version."
         )
     if header.get("digest") != _digest(arrays, header["osamd"]):
         raise InputError(
-            f"`load({name!r})`: the file is damaged: its digest is not that of its content; use an earlier copy."
+            f"`load({name!r})`: the file is damaged: its digest does not match its content; use an earlier copy."
         )
     if content.get("kind") not in ("linear", "network"):
         raise InputError(f"`load({name!r})`: the file does not say what kind of learner it holds; use an earlier copy.")
@@ -116,7 +116,7 @@ def unpacked(data: bytes, name: str) -> Saved:
 
 
 def settings_to_json(settings: Settings) -> dict[str, Any]:
-    """Settings whose loss and geometry are of the package, as JSON takes them."""
+    """Settings as JSON; the loss and the geometry must be osamd's own."""
     loss, geometry, loops = settings.loss, settings.geometry, settings.adaptation
     known = LOSSES.get(loss.name)
     if known is None or named_loss(loss.name, l2=loss.l2, free_bias=loss.free_bias) != loss:
@@ -133,7 +133,7 @@ def settings_to_json(settings: Settings) -> dict[str, Any]:
 
 
 def settings_from_json(content: Mapping[str, Any]) -> Settings:
-    """What `settings_to_json` took."""
+    """The settings that `settings_to_json` wrote."""
     geometry = content["geometry"]
     made: Loss = named_loss(**content["loss"])
     return Settings(
@@ -148,7 +148,7 @@ def settings_from_json(content: Mapping[str, Any]) -> Settings:
 
 
 def _geometry_numbers(geometry: Geometry) -> list[str]:
-    """The arguments with which the package makes this geometry, as text: JSON has no infinities."""
+    """The arguments that make this geometry, as text, since JSON has no infinities."""
     held = geometry.decision_set
     numbers: dict[str, tuple[Any, ...]] = {
         "euclidean": (),
@@ -177,7 +177,7 @@ def _digest(arrays: Mapping[str, Array], text: str) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Let the rename itself reach the disk, where folders can be opened."""
+    """Make sure that the rename itself reaches the disk, where folders can be opened."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

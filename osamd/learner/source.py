@@ -16,8 +16,9 @@ from osamd.streams.base import Labels
 def fit(x: Array, y: Labels, classes: int) -> Array:
     """Weights of a logistic (two classes) or softmax regression with the ridge ||w||^2 / 2n, the bias left free.
 
-    Shaped like the parameters of `osamd.paper.models.linear`: (features + 1,), or a row a class. Columns are fitted
-    less their means and over their deviations, which the weights then take up: features of any scale are fitted alike.
+    Their shape is that of the parameters of `osamd.paper.models.linear`: (features + 1,), or one row per class. The fit
+    uses standardised columns, and the weights are then converted to the original ones, so the scale of the features
+    does not matter.
 
     >>> x = np.array([[-1.0], [1.0], [-2.0], [2.0]])
     >>> w = fit(x, np.array([0, 1, 0, 1]), 2)

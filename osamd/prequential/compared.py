@@ -1,10 +1,10 @@
-"""Our default learner beside simple peers on tables and generated streams, each started from nothing.
+"""Our default learner against simple peers on tables and generated streams, all started from nothing.
 
     python -m osamd.prequential.compared --groups chosen tested --budgets 1%,2%,5%,10% --seeds 5 --out results/tables
 
-It needs pip install 'osamd[research]'. Prints accuracy and balanced accuracy by stream and learner with a summary, and
-writes them to tables.json. What the peers score is kept in a file and used again, so that only our learner is played
-once they are there; --peers-only fills that file and plays nothing else.
+It needs pip install 'osamd[research]'. It prints accuracy and balanced accuracy by stream and learner with a summary,
+and writes them to tables.json. The scores of the peers are kept in a file, so that later only our learner is played;
+--peers-only fills that file and plays nothing else.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from osamd.errors import InputError, require_whole
 from osamd.evaluation.many import run_many
 from osamd.prequential.groups import ALL, GROUPS
 from osamd.prequential.labels import shares_of
-from osamd.prequential.peers import Score
+from osamd.prequential.peers import RunScore
 from osamd.prequential.refitted import REFITTED
 from osamd.prequential.standings import MEASURES, Standing, content, in_json, standing, stream_table, summary_table
 from osamd.prequential.trials import OURS, RIVALS, Key, Trial, cheapest_first, kept_scores, key, play, size, standing_in
 from osamd.reporting.tables import Report, in_seeds
 from osamd.reporting.terminal import files, progress
 
-Found = dict[float, dict[str, dict[str, dict[int, Score]]]]
-"""By budget, stream, learner and seed."""
+Found = dict[float, dict[str, dict[str, dict[int, RunScore]]]]
+"""Scores by budget, stream, learner and seed."""
 
 
 SLOW_BUDGET = 0.05
-"""A forest takes most of the time, in proportion to the labels; from here on it plays fewer seeds instead."""
+"""A forest takes most of the time, in proportion to the labels; above this budget it plays fewer seeds instead."""
 
 
-class Plan(NamedTuple):
+class Comparison(NamedTuple):
     """What is compared."""
 
     streams: Sequence[str] = tuple(ALL)
@@ -43,15 +43,15 @@ class Plan(NamedTuple):
     first_seed: int = 0
     seeds: int = 5
     slow_seeds: int = 3
-    """Seeds, of these, that a slow peer plays at budgets up to SLOW_BUDGET; above it takes longer, and plays fewer."""
+    """How many of the seeds a slow peer plays at budgets up to SLOW_BUDGET; above that it plays fewer."""
     rounds: int = 3000
     kept: Path | None = None
-    """The file that keeps what the peers score."""
+    """The file that keeps the scores of the peers."""
 
     def seeds_of(self, learner: str, budget: float) -> int:
         """How many seeds a learner plays.
 
-        >>> plan = Plan(seeds=5, slow_seeds=3)
+        >>> plan = Comparison(seeds=5, slow_seeds=3)
         >>> plan.seeds_of("nearest", 0.1), plan.seeds_of("forest-all", 0.05), plan.seeds_of("forest-all", 0.1)
         (5, 3, 1)
         """
@@ -69,10 +69,10 @@ class Plan(NamedTuple):
         ]
 
 
-def played_peers(plan: Plan, workers: int | None = None) -> dict[Trial, Score]:
-    """What the peers score: kept from before, or played now."""
+def played_peers(plan: Comparison, workers: int | None = None) -> dict[Trial, RunScore]:
+    """The scores of the peers: kept from earlier runs, or played now."""
     asked = {trial: standing_in(trial) for peer in plan.peers for trial in plan.trials(peer)}
-    known: dict[Key, Score] = {} if plan.kept is None else kept_scores(plan.kept)
+    known: dict[Key, RunScore] = {} if plan.kept is None else kept_scores(plan.kept)
     keys = {trial: key(trial) for trial in set(asked.values())}
     missing = cheapest_first([trial for trial in dict.fromkeys(asked.values()) if keys[trial] not in known])
     if plan.kept is not None:
@@ -82,8 +82,8 @@ def played_peers(plan: Plan, workers: int | None = None) -> dict[Trial, Score]:
     return {trial: played[other] if other in played else known[keys[other]] for trial, other in asked.items()}
 
 
-def compare(plan: Plan, workers: int | None = None) -> Found:
-    """Play all learners on the same rows; a seed draws the rows and the queries."""
+def compare(plan: Comparison, workers: int | None = None) -> Found:
+    """Play all learners on the same rows; a seed determines the rows and the queries."""
     peers = played_peers(plan, workers)
     ours = plan.trials(OURS)
     with progress(OURS, len(ours)) as one_done:
@@ -102,7 +102,7 @@ def grouped(streams: Sequence[str]) -> dict[str, list[str]]:
 
 
 def standings(found: Found, streams: Sequence[str]) -> dict[tuple[str, float, str], Standing]:
-    """By group, budget and measure."""
+    """The standings by group, budget and measure."""
     return {
         (group, budget, measure): standing({name: by_stream[name] for name in names}, measure)
         for group, names in grouped(streams).items()
@@ -111,7 +111,7 @@ def standings(found: Found, streams: Sequence[str]) -> dict[tuple[str, float, st
     }
 
 
-def report(found: Found, plan: Plan) -> Report:
+def report(found: Found, plan: Comparison) -> Report:
     sizes = {name: size(name, plan.first_seed, plan.rounds) for name in plan.streams}
     rows_played = {name: one.rounds for name, one in sizes.items()}
     stood = standings(found, plan.streams)
@@ -121,7 +121,7 @@ def report(found: Found, plan: Plan) -> Report:
         title = f"{measure.capitalize()} %, {group} streams, {100 * budget:g} % of the labels"
         table = stream_table(some, rows_played, measure, f"{title}, {in_seeds(plan.seeds)}")
         tables.append(table._replace(notes=[*table.notes, *fewer_seeds(plan, [budget])]))
-    told: dict[str, Any] = {
+    written: dict[str, Any] = {
         "rounds_at_most": plan.rounds,
         "first_seed": plan.first_seed,
         "seeds": plan.seeds,
@@ -139,19 +139,19 @@ def report(found: Found, plan: Plan) -> Report:
         "summary": in_json(stood),
         "scores": {f"{budget:g}": content(by_stream) for budget, by_stream in found.items()},
     }
-    return Report(tables, told)
+    return Report(tables, written)
 
 
-def rules(plan: Plan) -> list[str]:
+def rules(plan: Comparison) -> list[str]:
     """What holds for all tables, in sentences."""
     return [
-        f"At most {plan.rounds:,} rows of each stream, started from nothing; every learner keeps the budget at every"
-        " round, and all peers that play unless others are named ask by random variable uncertainty.",
+        f"At most {plan.rounds:,} rows of each stream, started from nothing. Every learner keeps the budget at every"
+        " round, and the default peers ask by random variable uncertainty.",
         *fewer_seeds(plan, plan.budgets),
     ]
 
 
-def fewer_seeds(plan: Plan, budgets: Sequence[float]) -> list[str]:
+def fewer_seeds(plan: Comparison, budgets: Sequence[float]) -> list[str]:
     """Which peers play fewer seeds than our learner, if any do."""
     slow = [name for name in plan.peers if RIVALS[name].slow]
     seeds = {budget: plan.seeds_of(slow[0], budget) for budget in budgets} if slow else {}
@@ -159,22 +159,22 @@ def fewer_seeds(plan: Plan, budgets: Sequence[float]) -> list[str]:
         return []
     titles = "; ".join(RIVALS[name].title for name in slow)
     by_budget = ", ".join(f"{in_seeds(some)} at {100 * budget:g} %" for budget, some in seeds.items())
-    return [f"The slow peers ({titles}) play {by_budget}; differences to them are over those."]
+    return [f"The slow peers ({titles}) play {by_budget}; differences to them are over those seeds."]
 
 
-def require_packages(plan: Plan) -> None:
+def require_packages(plan: Comparison) -> None:
     for name in plan.peers:
         if not RIVALS[name].installed:
             raise InputError(f"`compare`: {RIVALS[name].package} is not installed; pip install 'osamd[research]'.")
 
 
-def plan_of(given: argparse.Namespace) -> Plan:
-    """The plan that the options mean, refused where it cannot be played."""
+def plan_of(given: argparse.Namespace) -> Comparison:
+    """The comparison that the options describe, checked."""
     for option in ("rounds", "seeds", "slow_seeds"):
         require_whole("compare", f"--{option.replace('_', '-')}", getattr(given, option))
     require_whole("compare", "--first-seed", given.first_seed, least=0)
     streams = given.streams or [name for group in given.groups for name in GROUPS[group]]
-    plan = Plan(
+    plan = Comparison(
         streams,
         shares_of(given.budgets.split(",")),
         given.peers,
@@ -196,12 +196,12 @@ def options() -> argparse.ArgumentParser:
     add("--budgets", default="1%,2%,5%,10%", help="shares of the rounds (1%%,2%%,5%%,10%%)")
     add("--peers", nargs="+", choices=RIVALS, default=list(REFITTED), metavar="NAME", help=", ".join(RIVALS))
     add("--seeds", type=int, default=5, help="how many (5)")
-    add("--first-seed", type=int, default=0, help="the first of them; constants are chosen on seeds from 100 on (0)")
-    add("--slow-seeds", type=int, default=3, help="how many of them slow peers play, fewer above 5%% (3)")
+    add("--first-seed", type=int, default=0, help="the first seed; constants are chosen on seeds from 100 on (0)")
+    add("--slow-seeds", type=int, default=3, help="how many of the seeds slow peers play, fewer above 5%% (3)")
     add("--rounds", type=int, default=3000, help="at most, of each stream (3000)")
     add("--workers", type=int, help="processes, all cores by default")
-    add("--kept", type=Path, help="file that keeps what the peers score (peers.jsonl in the folder of --out)")
-    add("--peers-only", action="store_true", help="play the peers that the file lacks, and nothing else")
+    add("--kept", type=Path, help="file that keeps the scores of the peers (peers.jsonl in the folder of --out)")
+    add("--peers-only", action="store_true", help="play only the peers whose scores the file lacks")
     add("--out", type=Path, default=Path("results/tables"), help="folder for tables.json")
     return parser
 

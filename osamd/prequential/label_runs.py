@@ -1,4 +1,4 @@
-"""One run of a label curve: where its samples come from, and a method that plays them."""
+"""One run of a label curve: its samples, and the method that plays them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from osamd.errors import InputError, nearest
 from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
 from osamd.paper.methods import PRESET
-from osamd.prequential.peers import PEERS, STREAM_STEP, TABLE_STEP, Rows, Score, scored
+from osamd.prequential.peers import PEERS, STREAM_STEP, TABLE_STEP, PeerRows, RunScore, scored
 from osamd.reproduce.rotating_gaussian import paper_settings
 from osamd.streams import (
     PriorShift,
@@ -32,7 +32,7 @@ from osamd.tables import rows
 
 
 def still_gaussian(rounds: int) -> Rotating:
-    """The Rotating Gaussian that stands still."""
+    """The Rotating Gaussian without rotation."""
     moving = rotating_gaussian(rounds)
     return Rotating("gaussian", moving.centres.tolist(), moving.noise, rounds, turn=0.0)
 
@@ -47,12 +47,13 @@ STREAMS: dict[str, Callable[[int], Stream]] = {
     "gaussian-priors": lambda rounds: PriorShift(rotating_gaussian(rounds), [0.1, 0.9], abrupt(rounds // 2)),
     "two-point": TwoPoint,
 }
-"""By name: the paper's first stream; separable balls that turn; labels that swap half-way; features that change sign
-and back, eight times; the paper's stream with one class at nine in ten from half-way on; Theorem 2's stream."""
+"""The streams by name: the paper's first stream; separable balls that turn; labels that swap halfway; features that
+change sign and back, eight times; the paper's stream with one class in nine of ten rounds from halfway on; Theorem 2's
+stream."""
 
 
-class Task(NamedTuple):
-    """One run. `place` is the name of a stream, or a file that holds a table's numbers."""
+class LabelRun(NamedTuple):
+    """One run of a method. `place` is the name of a stream, or a file that holds a table's numbers."""
 
     place: str
     rounds: int
@@ -61,17 +62,19 @@ class Task(NamedTuple):
     budget: float | None
     seed: int
     strict: bool = False
-    """Hold a peer to the budget after every round, as ours are."""
+    """Whether a peer must keep the budget after every round, as our methods do."""
 
 
 def hold(
     where: Any, label: str | None, place: str, warmup: int, rounds: int | None, options: Mapping[str, Any]
 ) -> tuple[str, int]:
-    """Read a table and keep its numbers at `place`; returns its name, and how many rounds it has."""
+    """Read a table and store its numbers at `place`; returns its name, and how many rounds it has."""
     if isinstance(where, str) and where != "-" and not Path(where).exists():
-        raise InputError(f"`labels {where}`: neither a file nor a stream by name. {nearest(where, STREAMS)}")
+        raise InputError(
+            f"`labels {where}`: there is no such file, and no stream of that name. {nearest(where, STREAMS)}"
+        )
     if label is None:
-        raise InputError(f"`labels {where}`: name the column that holds the class by --label COLUMN.")
+        raise InputError(f"`labels {where}`: name the column that holds the class with --label COLUMN.")
     if warmup < 1:
         raise InputError(f"`--warmup {warmup}`: all methods start from labelled rows; give a warm-up of 1 or more.")
     data = rows(where, label, warmup=warmup, **options)
@@ -90,16 +93,16 @@ def hold(
 
 
 @lru_cache(maxsize=8)
-def read(place: str, rounds: int, warmup: int, seed: int) -> Rows:
-    """The source and the rows of a run; a table's are alike for every seed."""
+def read(place: str, rounds: int, warmup: int, seed: int) -> PeerRows:
+    """The source and the rows of a run; a table has the same ones for every seed."""
     if place in STREAMS:
         stream = STREAMS[place](rounds)
-        return Rows(stream.source(warmup, seed), stream.sample(seed), len(stream.classes), STREAM_STEP)
+        return PeerRows(stream.source(warmup, seed), stream.sample(seed), len(stream.classes), STREAM_STEP)
     with np.load(place) as held:
-        return Rows((held["first"], held["known"]), (held["x"], held["y"]), int(held["classes"]), TABLE_STEP)
+        return PeerRows((held["first"], held["known"]), (held["x"], held["y"]), int(held["classes"]), TABLE_STEP)
 
 
-def played(task: Task) -> Score:
+def played(task: LabelRun) -> RunScore:
     """Play one method at one budget on one seed."""
     held = read(task.place, task.rounds, task.warmup, task.seed if task.place in STREAMS else 0)
     if task.name in PEERS:
@@ -116,8 +119,8 @@ def played(task: Task) -> Score:
     return score(OSAMD.from_source(first, known.tolist(), **settings), x, y.tolist())
 
 
-def score(learner: OSAMD, x: Array, y: list[int]) -> Score:
-    """Test, then train, a row after the other; a label is told where it is asked for."""
+def score(learner: OSAMD, x: Array, y: list[int]) -> RunScore:
+    """Test, then train, row by row; a label is told only where it is asked for."""
     ask, tell, decided = learner.ask, learner.tell, []
     for row, label in zip(np.ascontiguousarray(x), y, strict=True):
         decision = ask(row)
@@ -127,7 +130,7 @@ def score(learner: OSAMD, x: Array, y: list[int]) -> Score:
 
 
 def own_settings(place: str) -> dict[str, Any]:
-    """Of the paper's methods: those of its experiment on its first stream, else the defaults of `osamd run`."""
+    """Settings of the paper's methods: the paper's own on its first stream, else the defaults of `osamd run`."""
     if place != "rotating-gaussian":
         return {"standardise": True}
     paper = paper_settings()

@@ -1,15 +1,15 @@
-"""Accuracy against labels: every method at several budgets, on a stream of ours or on a user's table.
+"""Accuracy against labels: every method at several budgets, on one of our streams or on a user's table.
 
     curves = label_curve("rotating-gaussian", budgets=["1%", "5%", "20%"])
     print(curves.answer)
 
-The level to reach is full supervision: OMD (all), which is told every label.
+The level to reach is full supervision: OMD (all), which gets every label.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ from osamd.errors import InputError, nearest, require_whole
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.evaluation.many import run_many
 from osamd.paper.methods import KNOWN, PRESET
-from osamd.prequential.label_runs import STREAMS, Task, hold, played
-from osamd.prequential.peers import PEERS, Score
+from osamd.prequential.label_runs import STREAMS, LabelRun, hold, played
+from osamd.prequential.peers import PEERS, RunScore
 from osamd.prequential.runs import share
 
 BUDGETS = ("1%", "2%", "5%", "10%", "20%")
@@ -26,16 +26,16 @@ SEEDS = 5
 ROUNDS = 2000
 WARMUP = 200
 FULL = "omd-all"
-"""Told every label: the level of full supervision."""
+"""The method that gets every label: the level of full supervision."""
 
 SLACK = 0.01
-"""How far below full supervision is near enough: one point."""
+"""How far below full supervision is close enough: one point."""
 
 SLOW_ROUNDS = 6000
-"""Rounds of all seeds together that a slow peer is played for a budget: 3 seeds of 2000 rounds, one at the least."""
+"""The rounds of all seeds together that a slow peer plays per budget: 3 seeds of 2000 rounds, but at least one seed."""
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """A method at a budget, over its seeds."""
 
     budget: float | None
@@ -49,37 +49,37 @@ class Curve(NamedTuple):
     name: str
     title: str
     seeds: int
-    points: list[Point]
+    points: list[CurvePoint]
     version: str | None = None
-    """Of the project it comes from, where that is not ours."""
+    """The version of the project that the method comes from, if that is not ours."""
 
 
-class Answer(NamedTuple):
-    """Which share of the labels reaches the target; None where no budget does."""
+class LabelsNeeded(NamedTuple):
+    """The share of the labels that reaches the target; None if no budget does."""
 
     labels: float | None
     smallest: bool
-    """The smallest budget reaches it, so that less might do."""
+    """Whether the smallest budget reaches the target, so that fewer labels might do."""
     falls: bool
-    """A larger budget falls below it again."""
+    """Whether a larger budget falls below the target again."""
 
 
 class Curves(NamedTuple):
-    """All that came out of `label_curve`."""
+    """The result of `label_curve`."""
 
     stream: str
     rounds: int
     warmup: int
     seeds: int
     settings: str
-    full: Point
+    full: CurvePoint
     curves: list[Curve]
     left_out: dict[str, str]
-    """Peers that are not installed: the package by the name of the method."""
+    """The peers that are not installed: package by name of the method."""
 
     @property
     def chosen(self) -> Curve:
-        """The curve that the answer speaks of: the preset's, else OSAMD's, else the first."""
+        """The curve that the answer is about: the preset's, else OSAMD's, else the first."""
         order = {PRESET.name: 0, "osamd": 1}
         return min(self.curves, key=lambda curve: order.get(curve.name, 2))
 
@@ -89,7 +89,7 @@ class Curves(NamedTuple):
         return self.full.accuracy.mean - SLACK
 
     @property
-    def reached(self) -> Answer:
+    def reached(self) -> LabelsNeeded:
         """What the chosen curve needs."""
         points = [(point.labels.mean, point.accuracy.mean) for point in self.chosen.points]
         return labels_for(points, self.target)
@@ -101,29 +101,29 @@ class Curves(NamedTuple):
         return sentence(self.chosen.title, points, self.full.accuracy.mean)
 
 
-def labels_for(points: Sequence[tuple[float, float]], target: float) -> Answer:
+def labels_for(points: Sequence[tuple[float, float]], target: float) -> LabelsNeeded:
     """The share of labels at which the accuracy first reaches the target; points are (labels, accuracy).
 
     Between two budgets the accuracy is a straight line over the logarithm of the labels.
 
     >>> labels_for([(0.01, 0.90), (0.04, 0.94), (0.16, 0.98)], target=0.92)
-    Answer(labels=0.02, smallest=False, falls=False)
+    LabelsNeeded(labels=0.02, smallest=False, falls=False)
     >>> labels_for([(0.01, 0.90), (0.04, 0.94)], target=0.95)
-    Answer(labels=None, smallest=False, falls=False)
+    LabelsNeeded(labels=None, smallest=False, falls=False)
     """
     ordered = sorted(points)
     above = [accuracy >= target for _, accuracy in ordered]
     if not any(above):
-        return Answer(None, False, False)
+        return LabelsNeeded(None, False, False)
     first = above.index(True)
     falls = not all(above[first:])
     if first == 0:
-        return Answer(ordered[0][0], True, falls)
+        return LabelsNeeded(ordered[0][0], True, falls)
     (few, low), (many, high) = ordered[first - 1], ordered[first]
     if few <= 0.0:
-        return Answer(many, False, falls)
+        return LabelsNeeded(many, False, falls)
     part = (target - low) / (high - low)
-    return Answer(float(f"{few * (many / few) ** part:.12g}"), False, falls)
+    return LabelsNeeded(float(f"{few * (many / few) ** part:.12g}"), False, falls)
 
 
 def sentence(title: str, points: Sequence[tuple[float, float]], full: float) -> str:
@@ -167,11 +167,11 @@ def label_curve(
 ) -> Curves:
     """Play every method at every budget, and the peers that are installed, from the same source on the same rows.
 
-    `where` is the name of a stream of `STREAMS`, or a table as `osamd.run` takes it, with its `label`. A seed draws a
-    stream and the queries; of a table the queries alone. `rounds`: those of the stream, 2000 by default, or the first
-    rows of a table after the warm-up, all by default. All start from a model that is fitted to `warmup` labelled
-    samples. On "rotating-gaussian" the paper's methods have the paper's settings; else those of `osamd run`.
-    `progress` is told the number of runs, and gives what to call after each. Rows are held in memory.
+    `where` is the name of a stream of `STREAMS`, or a table as `osamd.run` takes it, with its `label`. A seed draws the
+    queries, and for a stream also the stream. `rounds` is the length of the stream, 2000 by default, or the number of
+    rows of a table after the warm-up, all by default. All methods start from a model that is fitted to `warmup`
+    labelled samples. On "rotating-gaussian" the paper's methods have the paper's settings; else those of `osamd run`.
+    `progress` gets the number of runs, and returns a function to call after each. Rows are held in memory.
     """
     shares = shares_of(budgets)
     ours = chosen(methods)
@@ -181,50 +181,37 @@ def label_curve(
     if rounds is not None or named:
         rounds = require_whole("label_curve", "rounds", ROUNDS if rounds is None else rounds)
     with tempfile.TemporaryDirectory(prefix="osamd-labels-") as folder:
+        place = where if named else str(Path(folder) / "rows.npz")
+        options = {"classes": classes, "drop": drop, "categorical": categorical, "format": format}
         if named:
-            if label is not None or classes or drop or categorical or format:
-                raise InputError(
-                    f"`labels {where}`: a stream by name has no columns; leave out --label, --classes, --drop,"
-                    " --categorical and --format."
-                )
-            place, title, many = where, where, rounds or ROUNDS
-            # The models start from the source, and a fit needs both classes.
-            if warmup < 20:
-                raise InputError(f"`--warmup {warmup}`: a stream by name starts from at least 20 labelled samples.")
+            require_named(where, warmup, {"label": label is not None} | options)
+            title, many = where, rounds or ROUNDS
         else:
-            place = str(Path(folder) / "rows.npz")
-            options = {"classes": classes, "drop": drop, "categorical": categorical, "format": format}
             title, many = hold(where, label, place, warmup, rounds, options)
         if shares[0] * many < 1.0:
             raise InputError(
-                f"`--budgets {100 * shares[0]:g}%`: of {many} rounds that is no label; give more rounds, or a share of"
-                f" {100 / many:.2g}% at least."
+                f"`--budgets {100 * shares[0]:g}%`: in {many} rounds that is less than one label; give more rounds, or"
+                f" a share of at least {100 / many:.2g}%."
             )
         wanted = {name: peer for name, peer in PEERS.items() if peers and not (named and peer.tables_only)}
         there = [name for name, peer in wanted.items() if peer.installed]
         repeats = dict.fromkeys(ours, seeds) | {
             name: min(seeds, max(1, SLOW_ROUNDS // many)) if PEERS[name].slow else seeds for name in there
         }
-        tasks = [Task(place, many, warmup, FULL, None, seed) for seed in range(seeds if named else 1)]
+        tasks = [LabelRun(place, many, warmup, FULL, None, seed) for seed in range(seeds if named else 1)]
         tasks += [
-            Task(place, many, warmup, name, budget, seed)
-            for name in (*there, *ours)  # the slow ones first, so that no core waits at the end
+            LabelRun(place, many, warmup, name, budget, seed)
+            for name in (*there, *ours)  # slow ones first, so that no core is idle at the end
             for budget in shares
             for seed in range(repeats[name])
         ]
-        told = None if progress is None else progress(len(tasks))
-        done = dict(zip(tasks, run_many(played, tasks, workers=workers, progress=told), strict=True))
-    found: dict[tuple[str, float | None], list[Score]] = {}
-    for task, one in done.items():
-        found.setdefault((task.name, task.budget), []).append(one)
+        one_done = None if progress is None else progress(len(tasks))
+        done = dict(zip(tasks, run_many(played, tasks, workers=workers, progress=one_done), strict=True))
+    found: dict[tuple[str, float | None], list[RunScore]] = {}
+    for task, score in done.items():
+        found.setdefault((task.name, task.budget), []).append(score)
     curves = [
-        Curve(
-            name,
-            PEERS[name].title if name in PEERS else KNOWN[name].title,
-            repeats[name],
-            [point(budget, found[name, budget]) for budget in shares],
-            PEERS[name].version if name in PEERS else None,
-        )
+        curve(name, repeats[name], [point(budget, found[name, budget]) for budget in shares])
         for name in (*ours, *there)
     ]
     missing = {name: peer.package for name, peer in wanted.items() if name not in there}
@@ -232,22 +219,40 @@ def label_curve(
     return Curves(title, many, warmup, seeds, settings, point(None, found[FULL, None]), curves, missing)
 
 
-def point(budget: float | None, scores: Sequence[Score]) -> Point:
-    return Point(budget, mean_90([one.labels for one in scores]), mean_90([one.accuracy for one in scores]))
+def require_named(name: str, warmup: int, options: Mapping[str, Any]) -> None:
+    """Refuse what a named stream cannot have: options of a table, and a warm-up too short to fit a model to."""
+    if any(options.values()):
+        raise InputError(
+            f"`labels {name}`: a stream by name has no columns; leave out --label, --classes, --drop,"
+            " --categorical and --format."
+        )
+    if warmup < 20:  # a fit needs both classes
+        raise InputError(f"`--warmup {warmup}`: a stream by name starts from at least 20 labelled samples.")
+
+
+def curve(name: str, seeds: int, points: list[CurvePoint]) -> Curve:
+    """The curve of one of our methods or of a peer."""
+    if name in PEERS:
+        return Curve(name, PEERS[name].title, seeds, points, PEERS[name].version)
+    return Curve(name, KNOWN[name].title, seeds, points)
+
+
+def point(budget: float | None, scores: Sequence[RunScore]) -> CurvePoint:
+    return CurvePoint(budget, mean_90([run.labels for run in scores]), mean_90([run.accuracy for run in scores]))
 
 
 def shares_of(budgets: Sequence[float | str]) -> list[float]:
-    """The budgets as shares of the rounds, each once, the smallest first.
+    """The budgets as shares of the rounds, without duplicates, smallest first.
 
     >>> shares_of(["5%", "1%", 0.05])
     [0.01, 0.05]
     """
     try:
-        found = sorted({share(one) for one in budgets})
+        found = sorted({share(budget) for budget in budgets})
     except InputError as error:
         given = ",".join(map(str, budgets))
         raise InputError(
-            f"`--budgets {given}`: shares of the rounds, above 0% and at most 100%, as in --budgets 1%,5%,20%."
+            f"`--budgets {given}`: give shares of the rounds, above 0% and at most 100%, as in --budgets 1%,5%,20%."
         ) from error
     if not found:
         raise InputError("`--budgets`: name at least one share of the rounds, as in --budgets 1%,5%,20%.")
@@ -255,7 +260,7 @@ def shares_of(budgets: Sequence[float | str]) -> list[float]:
 
 
 def chosen(methods: Sequence[str] | None) -> list[str]:
-    """The methods that have a curve, in their order: the preset first."""
+    """The methods that have a curve, in order: the preset first."""
     order = [PRESET.name, *(name for name in KNOWN if name not in (PRESET.name, FULL))]
     if methods is None:
         return order

@@ -1,8 +1,8 @@
-"""Strategies of scikit-activeml and River beside ours: the same rows, the same source, the same budget.
+"""Strategies of scikit-activeml and River to compare with ours: the same rows, the same source, the same budget.
 
-Each has a linear model, on rows standardised by their running mean and deviation. It learns by one gradient step a
-label; of those called refitted it is fitted to all labels so far at every label, which is stronger where little drifts.
-What is not installed is left out.
+Each has a linear model, on rows standardised by their running mean and deviation. It takes one gradient step per label;
+the ones called refitted are fitted to all labels so far at every label, which is stronger where there is little drift.
+Strategies that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -18,55 +18,55 @@ from osamd.numerics import Array
 from osamd.streams.base import Labels
 
 STREAM_STEP, TABLE_STEP = 6.0, 0.6
-"""Their gradient step times features + 1. Of eight steps between 0.01 and 10 the first, 2 for two features, serves
-them best on the Rotating Gaussian, looking back; tables are noisier and drift less."""
+"""The peers' gradient step times (features + 1). The first, a step of 2 for two features, is the best for them of eight
+steps between 0.01 and 10 on the Rotating Gaussian, in hindsight; tables are noisier and drift less."""
 
 PASSES = 5
-"""Over the source, before the first round."""
+"""Passes over the source before the first round."""
 
 FIRST = 5
-"""Times the classes: the labels that River's sampler is made to ask for where there is no source."""
+"""Without a source, River's sampler is made to ask for this many labels per class."""
 
 AHEAD = 32
-"""Rows that are decided in one call."""
+"""The number of rows decided in one call."""
 
 
-class Score(NamedTuple):
-    """What one run reports: the accuracy and the labels as shares of its rounds, and the mean recall of the classes."""
+class RunScore(NamedTuple):
+    """The result of one run: accuracy and labels as shares of its rounds, and the mean recall of the classes."""
 
     accuracy: float
     labels: float
     balanced_accuracy: float
 
 
-def scored(decided: Sequence[int] | Labels, truth: Labels, asked: int) -> Score:
+def scored(decided: Sequence[int] | Labels, truth: Labels, asked: int) -> RunScore:
     """The score of the decisions; balanced accuracy is the mean recall of the classes that occur.
 
     >>> scored([0, 0, 0, 0], np.array([0, 0, 0, 1]), asked=2)
-    Score(accuracy=0.75, labels=0.5, balanced_accuracy=0.5)
+    RunScore(accuracy=0.75, labels=0.5, balanced_accuracy=0.5)
     """
     right = np.asarray(decided) == truth
-    recalls = [float(right[truth == one].mean()) for one in np.unique(truth)]
-    return Score(float(right.mean()), asked / len(truth), float(np.mean(recalls)))
+    recalls = [float(right[truth == label].mean()) for label in np.unique(truth)]
+    return RunScore(float(right.mean()), asked / len(truth), float(np.mean(recalls)))
 
 
 class Play(Protocol):
     """Play the rows once; if `strict`, a query that would break asked <= budget t after a round t is not answered."""
 
-    def __call__(self, rows: Rows, budget: float, seed: int, strict: bool = False) -> Score: ...
+    def __call__(self, rows: PeerRows, budget: float, seed: int, strict: bool = False) -> RunScore: ...
 
 
 class Peer(NamedTuple):
-    """A strategy of another project; `module` is what it imports, `package` what is installed."""
+    """A strategy of another project; `module` is the import name, `package` the name to install."""
 
     title: str
     package: str
     module: str
     slow: bool
-    """Some milliseconds a round, so that fewer seeds are played."""
+    """It takes some milliseconds per round, so fewer seeds are played."""
     play: Play
     tables_only: bool = False
-    """Left out on streams by name, which drift, so that they take no longer."""
+    """It is left out on named streams, which drift, to save time."""
 
     @property
     def installed(self) -> bool:
@@ -77,8 +77,8 @@ class Peer(NamedTuple):
         return metadata.version(self.package)
 
 
-class Rows(NamedTuple):
-    """A source and a stream, with classes 0, 1, ..., and the peers' gradient step times features + 1."""
+class PeerRows(NamedTuple):
+    """A source and a stream, with classes 0, 1, ..., and the peers' gradient step times (features + 1)."""
 
     source: tuple[Array, Labels]
     stream: tuple[Array, Labels]
@@ -90,8 +90,8 @@ class Rows(NamedTuple):
         return self.reach / (int(self.stream[0].shape[1]) + 1)
 
 
-def scaled(rows: Rows) -> Rows:
-    """Each row less the mean and over the deviation of all rows up to it; the source by those of all its rows."""
+def scaled(rows: PeerRows) -> PeerRows:
+    """Each row standardised by all rows up to it; the source by all of its rows."""
     (first, y), (x, truth), classes, reach = rows
     whole = np.concatenate([first, x])
     count = np.arange(1, len(whole) + 1)[:, None]
@@ -102,13 +102,13 @@ def scaled(rows: Rows) -> Rows:
     if start:
         mean[:start], variance[:start] = mean[start - 1], variance[start - 1]
     even = (whole - shift - mean) / np.where(variance > 1e-18, np.sqrt(variance), 1.0)
-    return Rows((even[:start], y), (even[start:], truth), classes, reach)
+    return PeerRows((even[:start], y), (even[start:], truth), classes, reach)
 
 
 def skactiveml(name: str, refitted: bool = False) -> Play:
     """A strategy of `skactiveml.stream` around a logistic regression: by gradient steps, or refitted at every label."""
 
-    def play(rows: Rows, budget: float, seed: int, strict: bool = False) -> Score:
+    def play(rows: PeerRows, budget: float, seed: int, strict: bool = False) -> RunScore:
         from skactiveml import stream as strategies  # type: ignore[import-untyped]
         from skactiveml.classifier import SklearnClassifier  # type: ignore[import-untyped]
         from sklearn.linear_model import LogisticRegression, SGDClassifier  # type: ignore[import-untyped]
@@ -122,24 +122,24 @@ def skactiveml(name: str, refitted: bool = False) -> Play:
         labelled, labels = list(first), known.tolist()
         asked, outcome = 0, []
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a model that has met no label or one class
+            warnings.simplefilter("ignore")  # a model may have seen no label, or one class
             if refitted or not labels:
                 clf.fit(first if labels else x[:1], labels or [np.nan])
             else:
-                for _ in range(PASSES):  # not `fit`, which a class that comes later would undo
+                for _ in range(PASSES):  # not `fit`, whose result a class that comes later would discard
                     clf.partial_fit(first, known)
             decided: list[Any] = []
             for t, label in enumerate(y.tolist()):
-                one = x[t : t + 1]
-                if not decided:  # many at once, for a call is slow; a label makes them void
+                candidate = x[t : t + 1]
+                if not decided:  # many at once, since a call is slow; a label makes them void
                     decided = clf.predict(x[t : t + AHEAD])[::-1].tolist()
                 outcome.append(int(decided.pop()))
                 given = {} if uniform else {"clf": clf}
-                queried, utilities = strategy.query(candidates=one, return_utilities=True, **given)
+                queried, utilities = strategy.query(candidates=candidate, return_utilities=True, **given)
                 if strict and asked + 1 > budget * (t + 1):
-                    queried = queried[:0]  # nor does the strategy count it as spent
-                told = {} if uniform else {"budget_manager_param_dict": {"utilities": utilities}}
-                strategy.update(candidates=one, queried_indices=queried, **told)
+                    queried = queried[:0]  # the strategy does not count it as spent either
+                counted = {} if uniform else {"budget_manager_param_dict": {"utilities": utilities}}
+                strategy.update(candidates=candidate, queried_indices=queried, **counted)
                 if len(queried):
                     asked += 1
                     decided = []
@@ -148,17 +148,17 @@ def skactiveml(name: str, refitted: bool = False) -> Play:
                         labels.append(label)
                         clf.fit(np.array(labelled), labels)
                     else:
-                        clf.partial_fit(one, [label])
+                        clf.partial_fit(candidate, [label])
         return scored(outcome, y, asked)
 
     return play
 
 
-def river(rows: Rows, budget: float, seed: int, strict: bool = False) -> Score:
-    """River's EntropySampler; it knows no budget, so a query that would exceed it is withheld, `strict` or not.
+def river(rows: PeerRows, budget: float, seed: int, strict: bool = False) -> RunScore:
+    """River's EntropySampler; it has no budget, so a query that would exceed it is withheld, `strict` or not.
 
-    A model that has met one class, or none, is never unsure: without a source it is made to ask for its first labels,
-    FIRST times as many as there are classes.
+    A model that has seen at most one class is never unsure. Without a source it is therefore made to ask for its first
+    labels, FIRST times as many as there are classes.
     """
     from river import active, linear_model, optim
 

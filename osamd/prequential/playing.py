@@ -1,4 +1,4 @@
-"""One learner over labelled rows: ask about each, and tell its label where that was asked for, when it comes."""
+"""Plays one learner over labelled rows: ask about each row, and tell the labels asked for when they arrive."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Blocks = Iterable[tuple[Array, Labels]]
 LOSS = "hinge"
 
 CHECKS = 256
-"""The estimate of the accuracy is taken at so many rounds at most."""
+"""The accuracy estimate is recorded at this many rounds at most."""
 
 
 class Check(NamedTuple):
-    """The accuracy as the learner estimates it after `round` rounds, over its window, from the labels it was told."""
+    """The learner's own accuracy estimate after `round` rounds, over its window."""
 
     round: int
     value: float
@@ -33,8 +33,8 @@ class Check(NamedTuple):
     high: float
 
 
-class Played(NamedTuple):
-    """What came out: the learner, one row a round, the rounds at whose end a label came, estimates along the way."""
+class PlayedRun(NamedTuple):
+    """A finished run: the learner, one row per round, the rounds at whose end a label came, and the estimates."""
 
     learner: OSAMD
     ledger: Ledger
@@ -49,13 +49,13 @@ def play(
     delay: Delay | None = None,
     progress: Callable[[int], None] | None = None,
     classes: Sequence[Any] | None = None,
-) -> Played:
-    """Play a learner over rows with their labels (indices into `classes`, or else its own), test then train.
+) -> PlayedRun:
+    """Play a learner over rows with labels (indices into `classes`, by default its own): test, then train.
 
-    `classes` may grow as the blocks are read, where the learner takes in new ones.
+    `classes` may grow as the blocks are read, if the learner accepts new ones.
 
-    Without a delay a label that is asked for is told at once: `osamd.paper.play` on the same seed. With one it is told
-    at the end of the round in which it arrives; labels that are still under way after the last row are not told.
+    Without a delay, a label that is asked for is told at once, as in `osamd.paper.play` with the same seed. With a
+    delay, it is told at the end of the round in which it arrives; labels that arrive after the last row are not told.
     """
     classes = learner.classes if classes is None else classes
     book, checks = _Book(), _Checks(learner)
@@ -74,11 +74,11 @@ def play(
             progress(desk.rounds)
     if not desk.rounds:
         raise InputError("no row after the warm-up has a label; give a table with labelled rows.")
-    return Played(learner, book.ledger(), np.array(desk.came, dtype=np.int64), checks.taken)
+    return PlayedRun(learner, book.ledger(), np.array(desk.came, dtype=np.int64), checks.taken)
 
 
 class _Checks:
-    """Estimates at even steps of rounds; the steps double when there are too many."""
+    """Accuracy estimates at evenly spaced rounds; the spacing doubles when there are too many."""
 
     def __init__(self, learner: OSAMD) -> None:
         self.taken: list[Check] = []
@@ -120,10 +120,10 @@ class _Book:
 
 
 def _in_order(scores: list[Any], order: NDArray[np.int64], classes: int) -> Array:
-    """Scores, a column for each class of the rows; `order` says which of them the learner's own classes are.
+    """Scores with one column for each class of the rows; `order` maps the learner's own classes to these columns.
 
-    The one score of two classes is that of the second less that of the first. A class that the learner had not met
-    scores as the least likely one of those that it had.
+    The single score of two classes is that of the second minus that of the first. A class that the learner had not seen
+    gets the score of the least likely one that it had seen.
 
     >>> _in_order([1.0, np.array([0.5, 0.3, 0.2])], np.array([0, 2, 1]), 4).tolist()
     [[-0.5, -0.5, 0.5, -0.5], [0.5, 0.2, 0.3, 0.2]]
@@ -140,7 +140,7 @@ def _in_order(scores: list[Any], order: NDArray[np.int64], classes: int) -> Arra
 
 
 def _margins(scores: Array, y: Labels) -> Array:
-    """Psi of the true class: its score less the best of the others."""
+    """Psi of the true class: its score minus the best of the others."""
     rows = np.arange(len(y))
     own = scores[rows, y]
     others = scores.copy()

@@ -1,7 +1,7 @@
 """Simple peers that are strong with few labels: models refitted at every label, nearest neighbour, and River's forest.
 
-All start from nothing, ask by the same rule, random variable uncertainty, and keep what our learner promises:
-asked <= budget t after every round t. Before two classes have been seen they ask whenever the budget allows.
+All start from nothing, ask by the same rule (random variable uncertainty), and keep the same promise as our learner:
+asked <= budget t after every round t. Until two classes have been seen, they ask whenever the budget allows.
 
     score = REFITTED["logistic-all"].play(rows, budget=0.05, seed=0)
 """
@@ -17,31 +17,31 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from osamd.numerics import Array
-from osamd.prequential.peers import Peer, Play, Rows, Score, scaled, scored
+from osamd.prequential.peers import Peer, PeerRows, Play, RunScore, scaled, scored
 
 TREES = 30
-"""Of scikit-learn's random forest. Its default of 100 takes three times as long; the forests are most of the time."""
+"""Trees of scikit-learn's random forest. Its default of 100 takes three times as long, and forests take most time."""
 
 RIVER_TREES = 10
-"""Of River's adaptive random forest: its default."""
+"""Trees of River's adaptive random forest: its default."""
 
 WINDOWS: dict[str, int | None] = {"150": 150, "500": 500, "all": None}
-"""How many labels a model is refitted to: the last ones, or all."""
+"""How many of the last labels a model is refitted to; None for all."""
 
 NEIGHBOURS = 1000
-"""Labels that nearest neighbour remembers: the last ones."""
+"""How many of the last labels nearest neighbour remembers."""
 
 AHEAD = 8
-"""Rows that are decided in one call beyond the first that may be asked for. A label makes the rest void: the query asks
-for about every second row that it may, so that more would be lost work."""
+"""How many rows are decided in one call from the first that may be asked for. A label makes the rest void, and about
+every second row that may be asked for is, so more would be wasted work."""
 
 
 class Threshold:
     """Random variable uncertainty (Zliobaite et al. 2014): ask where the largest probability is below a threshold.
 
-    The threshold adapts: it falls by a hundredth with each label asked for, and rises by as much otherwise. It is
-    multiplied by a normal draw of mean and deviation 1, so that sure rows are asked for too, now and then.
-    Rounds in which the budget allows no label leave it as it is.
+    The threshold adapts: it falls by a hundredth with each label asked for, and rises by a hundredth otherwise. It is
+    multiplied by a normal draw with mean and deviation 1, so that rows with high confidence are sometimes asked for
+    too. Rounds in which the budget allows no label do not change it.
     """
 
     START, STEP, DEVIATION = 1.0, 0.01, 1.0
@@ -57,19 +57,19 @@ class Threshold:
 
 
 class Model(Protocol):
-    """What learns labels one at a time and gives the probabilities of the classes 0, 1, ... for a block of rows."""
+    """A model that learns labels one at a time and gives the probabilities of the classes 0, 1, ... for many rows."""
 
     @property
     def seen(self) -> int:
-        """Classes among the labels that it remembers."""
+        """The number of classes among the labels that it remembers."""
 
     def learn(self, x: Array, label: int) -> None: ...
 
     def probabilities(self, block: Array) -> Array: ...
 
 
-class Memory:
-    """The last labelled rows, or all: what the peers below share."""
+class LabelMemory:
+    """The last labelled rows, or all of them: the base of the peers below."""
 
     def __init__(self, classes: int, size: int | None) -> None:
         self.rows: deque[Array] = deque(maxlen=size)
@@ -85,8 +85,8 @@ class Memory:
         self.labels.append(label)
 
 
-class Refitted(Memory):
-    """A model of scikit-learn, fitted anew to what is remembered after every label."""
+class Refitted(LabelMemory):
+    """A scikit-learn model, refitted to the memory after every label."""
 
     def __init__(self, make: Callable[[], Any], classes: int, size: int | None) -> None:
         super().__init__(classes, size)
@@ -108,8 +108,8 @@ class Refitted(Memory):
         return found
 
 
-class Nearest(Memory):
-    """The class of the nearest row that is remembered, of several the first."""
+class Nearest(LabelMemory):
+    """The class of the nearest remembered row; the first of several equally near ones."""
 
     def probabilities(self, block: Array) -> Array:
         from scipy.spatial.distance import cdist
@@ -146,18 +146,18 @@ class AdaptiveForest:
 
 
 def first_allowed(asked: int, budget: float) -> int:
-    """The first row, from 0, after which asked + 1 <= budget t.
+    """The first row, counted from 0, after which asked + 1 <= budget t.
 
     >>> first_allowed(0, 0.05), first_allowed(2, 0.1), first_allowed(0, 1.0)
     (19, 29, 0)
     """
-    row = max(0, math.floor((asked + 1) / budget) - 2)  # at most the one sought, whatever the rounding
+    row = max(0, math.floor((asked + 1) / budget) - 2)  # not beyond the row sought, whatever the rounding
     while asked + 1 > budget * (row + 1):
         row += 1
     return row
 
 
-def played(model: Model, x: Array, y: Any, budget: float, seed: int) -> Score:
+def played(model: Model, x: Array, y: Any, budget: float, seed: int) -> RunScore:
     """Test, then train; the rows up to the next one that may be asked for are decided in one call."""
     normal, threshold = np.random.default_rng(seed), Threshold()
     decided, asked, t = np.zeros(len(y), np.int64), 0, 0
@@ -176,27 +176,27 @@ def played(model: Model, x: Array, y: Any, budget: float, seed: int) -> Score:
     return scored(decided, y, asked)
 
 
-class Start(NamedTuple):
-    """What a model is made of, before it has seen a row."""
+class PeerStart(NamedTuple):
+    """What a model is made from, before it has seen a row."""
 
     classes: int
     seed: int
 
 
-def from_nothing(make: Callable[[Start], Model], standardised: bool) -> Play:
+def from_nothing(make: Callable[[PeerStart], Model], standardised: bool) -> Play:
     """A peer that plays a stream without a source; `strict` or not, it keeps the budget at every round."""
 
-    def play(rows: Rows, budget: float, seed: int, strict: bool = True) -> Score:
+    def play(rows: PeerRows, budget: float, seed: int, strict: bool = True) -> RunScore:
         x, y = (scaled(rows) if standardised else rows).stream
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a fit to few labels that has not converged
-            return played(make(Start(rows.classes, seed)), x, y, budget, seed)
+            warnings.simplefilter("ignore")  # a fit to few labels may not converge
+            return played(make(PeerStart(rows.classes, seed)), x, y, budget, seed)
 
     return play
 
 
 def logistic(size: int | None) -> Play:
-    def make(start: Start) -> Model:
+    def make(start: PeerStart) -> Model:
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
         return Refitted(LogisticRegression, start.classes, size)
@@ -205,7 +205,7 @@ def logistic(size: int | None) -> Play:
 
 
 def forest(size: int | None) -> Play:
-    def make(start: Start) -> Model:
+    def make(start: PeerStart) -> Model:
         from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
 
         return Refitted(lambda: RandomForestClassifier(TREES, random_state=start.seed), start.classes, size)
@@ -214,8 +214,9 @@ def forest(size: int | None) -> Play:
 
 
 def stand_in(name: str, labels: int) -> str:
-    """The peer that plays in this one's place where at most so many labels can be asked for: a window that all of them
-    fit into is that of all labels.
+    """The peer that plays in this one's place if at most this many labels can be asked for.
+
+    A window that holds all of them is the same as no window.
 
     >>> stand_in("forest-150", labels=150), stand_in("forest-150", labels=151), stand_in("nearest", labels=10)
     ('forest-all', 'forest-150', 'nearest')

@@ -19,7 +19,7 @@ from osamd.numerics import Array
 from osamd.paper.ledger import Ledger, balanced
 from osamd.paper.methods import KNOWN, METHODS, PRESET, meant
 from osamd.prequential.delays import delay_named
-from osamd.prequential.playing import Check, Played
+from osamd.prequential.playing import Check, PlayedRun
 from osamd.prequential.sources import Alone, Kept, Player, Start
 from osamd.preset import arbiter
 from osamd.tables import Column, Rows, rows
@@ -347,7 +347,7 @@ def _compared(
     return runs
 
 
-def _run_of(method: str, played: Played) -> Run:
+def _run_of(method: str, played: PlayedRun) -> Run:
     ledger, learner = played.ledger, played.learner
     return Run(
         method=method,

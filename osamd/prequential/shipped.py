@@ -1,8 +1,8 @@
-"""Streams that come inside River and scikit-learn, or that River generates: nothing is downloaded.
+"""Streams that are shipped with River and scikit-learn, or that River generates; nothing is downloaded.
 
     x, y = SHIPPED["Phishing"](seed=0, rounds=2000)
 
-The rows of a data set come in an order that the seed draws, each once; a generator draws its rows from the seed. Where
+The rows of a data set come once each, in an order drawn from the seed; a generator draws its rows from the seed. If
 "drift" is part of the name, the second half of the rounds has another rule than the first, or the rule moves.
 """
 
@@ -25,7 +25,7 @@ class Shipped(Protocol):
 
 
 def numbers(samples: Iterable[tuple[Mapping[str, Any], Any]]) -> tuple[Array, Labels]:
-    """River's dictionaries as an array, with the columns of the first; classes in the order of their names."""
+    """River's dictionaries as an array, with the columns of the first one; classes are in the order of their names."""
     held = list(samples)
     columns = list(held[0][0])
     x = np.array([[float(row[name]) for name in columns] for row, _ in held])
@@ -33,7 +33,7 @@ def numbers(samples: Iterable[tuple[Mapping[str, Any], Any]]) -> tuple[Array, La
 
 
 def shuffled(read: Callable[[], tuple[Array, Labels]]) -> Shipped:
-    """A data set in an order that the seed draws."""
+    """A data set in an order drawn from the seed."""
 
     def draw(seed: int, rounds: int) -> tuple[Array, Labels]:
         x, y = read()
@@ -63,7 +63,8 @@ def sklearn_data(name: str) -> Shipped:
 
 
 def generated(name: str, *rules: Any, **settings: Any) -> Shipped:
-    """A generator of River; of two rules, its first argument, each has half of the rounds, the second by seed + 1."""
+    """A River generator; if there are two rules, its first argument, each has half of the rounds; the second takes
+    seed + 1."""
 
     def draw(seed: int, rounds: int) -> tuple[Array, Labels]:
         from river.datasets import synth
@@ -82,7 +83,7 @@ def generated(name: str, *rules: Any, **settings: Any) -> Shipped:
 
 
 def rbf(seed: int, rounds: int) -> tuple[Array, Labels]:
-    """Twelve balls of three classes that move."""
+    """Twelve moving balls of three classes."""
     from river.datasets import synth
 
     moving = synth.RandomRBFDrift(
@@ -111,4 +112,4 @@ SHIPPED: dict[str, Shipped] = {
     "Mixed, drift": generated("Mixed", 0, 1),
     "STAGGER, drift": generated("STAGGER", 0, 1),
 }
-"""The parameters of River's LEDDrift choose which features are swapped, once: its rule does not move."""
+"""The parameters of River's LEDDrift choose once which features are swapped; its rule does not move."""

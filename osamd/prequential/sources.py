@@ -14,7 +14,7 @@ from osamd.evaluation.answers import Delay
 from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
 from osamd.paper.methods import KNOWN, OF_THE_PAPER, PRESET
-from osamd.prequential.playing import Played, play
+from osamd.prequential.playing import PlayedRun, play
 from osamd.streams.base import Labels
 from osamd.tables import Rows
 
@@ -35,7 +35,7 @@ class Player:
 
     def play(
         self, method: str, late: Delay | None, seed: int, what: str = "", watch: Watch | None = None, **limits: Any
-    ) -> Played:
+    ) -> PlayedRun:
         """Play a method on one seed; `watch` sees the blocks as they pass."""
         learner = started(self._data, self._settings | limits | {"method": method, "seed": seed})
         if self._start is not None:

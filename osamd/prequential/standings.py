@@ -1,4 +1,4 @@
-"""How our learner stands beside the peers: by stream, and in one row for every group of streams and budget."""
+"""How our learner compares with the peers: by stream, and in one row for every group of streams and budget."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osamd.evaluation.intervals import mean_90
-from osamd.prequential.peers import Score
+from osamd.prequential.peers import RunScore
 from osamd.prequential.trials import OURS, RIVALS
 from osamd.reporting.tables import Table, in_words
 
 POINT = 0.01
-"""One point of accuracy: what counts as level with the best peer."""
+"""One point of accuracy: a difference of at most this counts as level with the best peer."""
 
-BySeed = Mapping[int, Score]
+BySeed = Mapping[int, RunScore]
 ByLearner = Mapping[str, BySeed]
 ByStream = Mapping[str, ByLearner]
 """Scores by stream, learner and seed."""
 
-MEASURES: dict[str, Callable[[Score], float]] = {
+MEASURES: dict[str, Callable[[RunScore], float]] = {
     "accuracy": lambda score: score.accuracy,
     "balanced accuracy": lambda score: score.balanced_accuracy,
 }
 
 
 class Standing(NamedTuple):
-    """Our learner beside the peers on some streams at one budget, by one measure; all but the counts are shares."""
+    """Our learner against the peers on some streams, at one budget and by one measure; values are shares or counts."""
 
     streams: int
     best_peer: str
-    """The single peer that is best in the mean over the streams."""
+    """The single peer that is best on average over the streams."""
     ours: float
     peer: float
-    """Ours minus the difference, so that a peer that played fewer seeds is not judged by which ones they were."""
+    """Ours minus the difference, so that a peer with fewer seeds is not judged by which seeds those were."""
     difference: float
     """The mean over the streams of ours minus that peer's, on the seeds that both played."""
     level: int
-    """On how many streams ours is at most a point behind the best peer of the stream, looking back."""
+    """The number of streams on which ours is at most a point behind the stream's best peer in hindsight."""
     ahead: int
     difference_looking_back: float
 
 
 def gaps(learners: ByLearner, measure: str) -> dict[str, float]:
-    """By peer: the mean of ours minus the peer's, over the seeds that both played."""
+    """For each peer, the mean of ours minus the peer's, over the seeds that both played."""
     value, ours = MEASURES[measure], learners[OURS]
     return {
         name: float(np.mean([value(ours[seed]) - value(score) for seed, score in scores.items()]))
@@ -55,9 +55,9 @@ def gaps(learners: ByLearner, measure: str) -> dict[str, float]:
 
 def standing(found: ByStream, measure: str) -> Standing:
     by_stream = [gaps(learners, measure) for learners in found.values()]
-    means = {name: float(np.mean([one[name] for one in by_stream])) for name in by_stream[0]}
+    means = {name: float(np.mean([by_peer[name] for by_peer in by_stream])) for name in by_stream[0]}
     best = min(distinct(found), key=lambda name: means[name])
-    behind = [min(one.values()) for one in by_stream]
+    behind = [min(by_peer.values()) for by_peer in by_stream]
     ours = float(np.mean([mean(learners[OURS], measure) for learners in found.values()]))
     return Standing(
         len(behind),
@@ -65,8 +65,8 @@ def standing(found: ByStream, measure: str) -> Standing:
         ours,
         ours - means[best],
         means[best],
-        sum(one >= -POINT for one in behind),
-        sum(one > 0.0 for one in behind),
+        sum(gap >= -POINT for gap in behind),
+        sum(gap > 0.0 for gap in behind),
         float(np.mean(behind)),
     )
 
@@ -106,7 +106,7 @@ def summary_table(standings: Mapping[tuple[str, float, str], Standing]) -> Table
 
 
 def stream_table(found: ByStream, rows_played: Mapping[str, int], measure: str, title: str) -> Table:
-    """A row for every stream: ours with its interval, every peer, and which is the best; peers that coincide once."""
+    """A row for every stream: ours with its interval, every peer, and the best one; peers that coincide appear once."""
     shown = distinct(found)
     rows = []
     for stream, learners in found.items():
@@ -117,19 +117,17 @@ def stream_table(found: ByStream, rows_played: Mapping[str, int], measure: str, 
         rows.append([stream, f"{rows_played[stream]:,}", in_words(ours, 1, 0.01), *peers, best])
     heads = ["\n".join(_narrow(RIVALS[name].title)) for name in shown]
     coincide = [RIVALS[name].title for name in next(iter(found.values())) if name not in (OURS, *shown)]
-    notes = (
-        [f"No column of their own, since they are the same as others here: {'; '.join(coincide)}."] if coincide else []
-    )
+    notes = [f"Left out, since their results are those of others here: {'; '.join(coincide)}."] if coincide else []
     return Table(title, ["stream", "rows played", "osamd", *heads, "best peer"], rows, notes)
 
 
 def distinct(found: ByStream) -> list[str]:
-    """The peers without those that score as a later one does on every stream: windows that hold all labels."""
+    """The peers, without those that score like a later one on every stream: their windows hold all labels."""
     names = [name for name in next(iter(found.values())) if name != OURS]
     return [
         name
         for i, name in enumerate(names)
-        if not any(all(one[name] == one[later] for one in found.values()) for later in names[i + 1 :])
+        if not any(all(scores[name] == scores[later] for scores in found.values()) for later in names[i + 1 :])
     ]
 
 
@@ -138,7 +136,7 @@ def _narrow(title: str) -> list[str]:
 
 
 def content(found: ByStream) -> dict[str, Any]:
-    """By stream and learner: means over the seeds; the peers that coincide with a later one everywhere are left out."""
+    """Means over the seeds, by stream and learner; peers that coincide with a later one everywhere are left out."""
     shown = (OURS, *distinct(found))
     return {
         stream: {name: _means(scores) for name, scores in learners.items() if name in shown}

@@ -1,7 +1,7 @@
-"""Runs of the comparison on tables, and a file that keeps those of the peers.
+"""Runs of the comparison on tables, and the file that keeps the scores of the peers.
 
-What a peer scores depends on the rows, the budget, its draws and its version, not on our learner. It takes nearly all
-of the time, so it is played once and kept: a line of JSON for each run.
+A peer's score depends on the rows, the budget, its draws and its version, but not on our learner. The peers take nearly
+all of the time, so each is played once and its score is kept: one line of JSON per run.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from osamd.errors import InputError
 from osamd.learner.linear import OSAMD
 from osamd.prequential.groups import ALL
 from osamd.prequential.label_runs import score
-from osamd.prequential.peers import PEERS, TABLE_STEP, Peer, Rows, Score
+from osamd.prequential.peers import PEERS, TABLE_STEP, Peer, PeerRows, RunScore
 from osamd.prequential.refitted import REFITTED, stand_in
 
 OURS = "osamd"
 RIVALS: dict[str, Peer] = REFITTED | PEERS
-"""All peers that can be named; those that play unless others are named come first."""
+"""All peers that can be named; the default ones come first."""
 
 HELD = 128
-"""Draws of streams that a process keeps, since each is played by many: all streams of a seed."""
+"""How many drawn streams a process keeps, since many learners play each: enough for all streams of a seed."""
 
 
 class Trial(NamedTuple):
-    """One run: a learner at a budget on the rows, at most `rounds`, that the seed draws of a stream."""
+    """One run: a learner at a budget, on at most `rounds` rows that the seed draws from a stream."""
 
     stream: str
     seed: int
@@ -40,11 +40,11 @@ class Trial(NamedTuple):
     learner: str
     rounds: int
     kept: str | None = None
-    """The file that keeps what peers score; None: nothing is kept."""
+    """The file that keeps the scores of the peers; None if they are not kept."""
 
 
 class Size(NamedTuple):
-    """How large the rows that a seed draws of a stream are, and what they are known by."""
+    """The size of the rows that a seed draws from a stream, and a digest that identifies them."""
 
     rounds: int
     features: int
@@ -63,11 +63,11 @@ class Key(NamedTuple):
 
 
 @lru_cache(maxsize=HELD)
-def drawn(stream: str, seed: int, rounds: int) -> Rows:
-    """The rows that a seed draws of a stream, without a source."""
+def drawn(stream: str, seed: int, rounds: int) -> PeerRows:
+    """The rows that a seed draws from a stream, without a source."""
     x, y = ALL[stream](seed, rounds)
     x, y = np.ascontiguousarray(x, np.float64), np.ascontiguousarray(y, np.int64)
-    return Rows((x[:0], y[:0]), (x, y), int(y.max()) + 1, TABLE_STEP)
+    return PeerRows((x[:0], y[:0]), (x, y), int(y.max()) + 1, TABLE_STEP)
 
 
 @cache
@@ -78,7 +78,7 @@ def size(stream: str, seed: int, rounds: int) -> Size:
 
 
 def standing_in(trial: Trial) -> Trial:
-    """The same run by another name, where a window of labels holds all that can be asked for."""
+    """The equivalent run of another peer, if the window of labels holds all that can be asked for."""
     most = math.floor(trial.budget * size(trial.stream, trial.seed, trial.rounds).rounds)
     return trial._replace(learner=stand_in(trial.learner, most))
 
@@ -89,8 +89,8 @@ def key(trial: Trial) -> Key:
     return Key(rows, trial.seed, trial.budget, peer.title, f"{peer.package} {peer.version}")
 
 
-def play(trial: Trial) -> Score:
-    """Play one trial; a peer is held to the budget at every round, as our learner is, and its score is kept."""
+def play(trial: Trial) -> RunScore:
+    """Play one trial; a peer must keep the budget at every round, as our learner does, and its score is kept."""
     rows = drawn(trial.stream, trial.seed, trial.rounds)
     x, y = rows.stream
     if trial.learner == OURS:
@@ -104,33 +104,33 @@ def play(trial: Trial) -> Score:
     return found
 
 
-def keep(trial: Trial, found: Score) -> None:
-    """Append a line; a write this short is whole, whichever processes write at once."""
+def keep(trial: Trial, found: RunScore) -> None:
+    """Append a line; a write this short is atomic, even if several processes write at once."""
     line = {"stream": trial.stream, "rounds": trial.rounds} | key(trial)._asdict() | found._asdict()
     with open(trial.kept or "", "a") as file:
         file.write(json.dumps(line) + "\n")
 
 
-def kept_scores(path: Path) -> dict[Key, Score]:
-    """What the file holds; without a file nothing. A last line that an interruption cut short does not count."""
+def kept_scores(path: Path) -> dict[Key, RunScore]:
+    """The scores in the file; none if it does not exist. A last line that an interruption cut short is ignored."""
     if not path.exists():
         return {}
     found = {}
     lines = path.read_text().split("\n")
     for number, line in enumerate(lines, start=1):
         try:
-            told = json.loads(line) if line else None
+            entry = json.loads(line) if line else None
         except json.JSONDecodeError as error:
             if number < len(lines):
                 raise InputError(f"`--kept {path}`: line {number} is no JSON; delete the line, or the file.") from error
-            told = None
-        if told:
-            found[Key(*(told[name] for name in Key._fields))] = Score(*(told[name] for name in Score._fields))
+            entry = None
+        if entry:
+            found[Key(*(entry[name] for name in Key._fields))] = RunScore(*(entry[name] for name in RunScore._fields))
     return found
 
 
 def cheapest_first(trials: Sequence[Trial]) -> list[Trial]:
-    """What is slow comes last, and of it what takes many labels, so that an interrupted comparison has most of it."""
+    """Slow runs come last, and among them those with many labels, so that an interrupted comparison has most runs."""
 
     def order(trial: Trial) -> tuple[bool, float, int]:
         return trial.learner != OURS and RIVALS[trial.learner].slow, trial.budget, trial.seed

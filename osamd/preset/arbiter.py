@@ -1,17 +1,17 @@
-"""The arbiter: whom to believe, from the labels that were asked for. It has three steps, each a mixture.
+"""The arbiter: how much weight each expert gets, judged by the labels that were asked for. It mixes in three steps.
 
-*Blend.* The experts that adapt are weighed by their discounted log losses on the labels, looking back some twenty of
-them, so that it is quick to follow a change. The student has a head start where there is a source; where there is none
-it is left out. The blend gives the pseudolabels.
+*Blend.* The experts that adapt are weighed by their discounted log losses on the labels. The discount looks back about
+twenty labels, so the blend follows a change quickly. The student has a head start if there is a source, and is left out
+if there is none. The blend gives the pseudolabels.
 
-*Trust.* The source model, frozen, against the blend. This memory is long, and each side is heard at several levels of
-doubt, so that wrong labels count for little where there are many. Without labels nothing speaks for the blend: its
-weight is multiplied by V / (V + EVIDENCE), where V counts the labels told of late. V and the weights fall back to where
-they began, by SHARE per label that the budget would pay for, whether it comes or not. So trust is earned by labels, and
-lost when they stop.
+*Trust.* The frozen source model against the blend. This step has a long memory, and each side is mixed with the uniform
+distribution at several levels of doubt, so that wrong labels count for little where there are many. Without labels
+there is no evidence for the blend: its weight is multiplied by V / (V + EVIDENCE), where V counts the recent labels. V
+and the weights return to their start by a fixed share per label that the budget would pay for, whether it comes or not.
+So trust is earned by labels, and lost when they stop.
 
-*Guard.* What is trusted, the source, and every expert again, this time with losses weighted by c / p, with p the
-probability with which the label was asked for and c the least that it can be. These weights make the losses of the
+*Guard.* The trusted mixture, the source, and every expert again, this time with losses weighted by c / p, where p is
+the probability with which the label was asked for and c the least that p can be. With these weights the losses on the
 labels stand for those of all rounds, whichever rounds the query prefers. It is an expert algorithm with a proof: see
 `osamd.evaluation.arbiter` and the page on guarantees. The guard decides.
 
@@ -27,44 +27,44 @@ from osamd.accounting.budget import audit
 from osamd.preset.views import cut
 
 DISCOUNT = 0.95
-"""What the blend's losses are multiplied by at each label: it looks back some twenty labels."""
+"""The blend's losses are multiplied by this at each label: it looks back about twenty labels."""
 DOUBT = 0.05
-"""No expert's loss on one label is above -log of this, in the blend."""
+"""In the blend, no expert's loss on one label exceeds -log of this."""
 POWER = 8.0
-"""The query's confidence is the margin to this power: labels go to where the mixture is truly undecided."""
+"""The query's confidence is the margin to this power: labels go where the mixture is truly undecided."""
 HEAD_START = 2.0
-"""By so many nats an expert must be ahead of the student, which has learned from a source."""
+"""How many nats an expert must be ahead of the student, which has learned from a source, to weigh as much."""
 LEFT_OUT = -1e6
-"""The head start of a student that has no source: it weighs nothing."""
+"""The head start of a student without a source: its weight is 0."""
 
 DOUBTS = (0.02, 0.15, 0.6)
-"""Levels of doubt at which trust hears both sides: a clean stream, a noisy one, and one that is wrong in a third."""
+"""The levels of doubt of the trust step: for a clean stream, a noisy one, and one with a third of the labels wrong."""
 SOURCE_PRIOR = 0.5
-"""What the source weighs at first, and falls back to."""
+"""The weight of the source at the start, to which it returns."""
 EVIDENCE = 4.0
-"""Labels told of late that make the blend weigh half of what its record is worth."""
+"""With this many recent labels, the blend has half of the weight that its record deserves."""
 SHARE = 0.005
-"""What returns to where it began, per label that the budget would pay for."""
+"""The share of the trust that returns to its start, per label that the budget would pay for."""
 FADING = 0.05
-"""How fast the count of labels told falls, likewise: it reaches back some twenty of them."""
+"""How fast the count of recent labels falls, per label that the budget would pay for: it looks back about twenty."""
 
 TRUSTED_PRIOR = 0.99
-"""What the guard gives to what is trusted at first; the others share the rest evenly."""
+"""The guard's weight of the trusted mixture at the start; the other members share the rest evenly."""
 GUARD_SHARE = 0.002
-"""What returns to those priors, per label that the budget would pay for."""
+"""The share of the guard that returns to its start, per label that the budget would pay for."""
 GUARD_DOUBT = 0.02
-"""How much of the even distribution every expert of the guard is mixed with, so that its losses are bounded."""
+"""The share of the uniform distribution in every member of the guard, so that its losses are bounded."""
 
 NETWORK_AUDIT = 0.1
-"""The least probability of a query, over the budget's rate, for networks, whose preset was chosen with it."""
+"""For networks, the least probability of a query as a share of the rate; their preset was tuned with it."""
 RATE = 0.05
-"""The budget where none is given."""
+"""The default budget."""
 
 
 def limits(budget: float | None, floor: float | None, share: float | None = None) -> tuple[float, float]:
-    """The preset's budget and floor, where they are not given. It always has a rate, to steer by.
+    """The preset's budget and floor, with defaults where they are not given. There is always a rate to steer to.
 
-    The floor is the audit of linear models (`osamd.accounting.budget.audit`), or `share` of the rate.
+    The default floor is the audit of linear models (`osamd.accounting.budget.audit`), or `share` times the rate.
     """
     rate = RATE if budget is None else budget
     if floor is None:
@@ -78,9 +78,9 @@ class Arbiter(NamedTuple):
     losses: Any
     """The blend's discounted losses, one per expert."""
     trust: Any
-    """Weights of the source at every doubt, then of the blend."""
+    """Weights of the source at every level of doubt, then those of the blend."""
     guard: Any
-    """Weights of what is trusted, of the source, then of every expert."""
+    """Weights of the trusted mixture, of the source, then of every expert."""
 
 
 def cut_arbiter(vector: Any, at: int, experts: int) -> Any:
@@ -91,9 +91,9 @@ def cut_arbiter(vector: Any, at: int, experts: int) -> Any:
 
 
 def mix(losses: Any, shares: Any, head_start: float, mixture: Any) -> tuple[int, float]:
-    """Fill in the mixture; its most likely class, and by how much it is ahead of the second (nan if any share is).
+    """Compute the mixture; returns its most likely class, and its lead over the second (nan if any share is nan).
 
-    By `head_start` nats an expert must be ahead of the first to weigh as much.
+    An expert must be `head_start` nats ahead of the first one to weigh as much.
     """
     classes = mixture.shape[0]
     least = losses[0]
@@ -113,7 +113,7 @@ def mix(losses: Any, shares: Any, head_start: float, mixture: Any) -> tuple[int,
 
 
 def likeliest(mixture: Any) -> tuple[int, float]:
-    """The most likely class, and by how much it is ahead of the second."""
+    """The most likely class, and its lead over the second."""
     best = 0
     for c in range(1, mixture.shape[0]):
         if mixture[c] > mixture[best]:
@@ -126,7 +126,7 @@ def likeliest(mixture: Any) -> tuple[int, float]:
 
 
 def dissent(losses: Any, shares: Any, head_start: float, decision: int) -> float:
-    """The weight, from 0 to 1, of the blend's experts that hold another class than the decision."""
+    """The weight, from 0 to 1, of the blend's experts that prefer another class than the decision."""
     classes = shares.shape[0] // losses.shape[0]
     least = losses[0]
     for e in range(1, losses.shape[0]):
@@ -143,7 +143,7 @@ def dissent(losses: Any, shares: Any, head_start: float, decision: int) -> float
 
 
 def weigh(losses: Any, shares: Any, y: int) -> None:
-    """Each expert's loss takes in the label."""
+    """Update each expert's loss by the label."""
     classes = shares.shape[0] // losses.shape[0]
     for e in range(losses.shape[0]):
         share = shares[e * classes + y]
@@ -151,7 +151,7 @@ def weigh(losses: Any, shares: Any, y: int) -> None:
 
 
 def doubted(share: float, doubt: float, classes: int) -> float:
-    """A probability, mixed with the even distribution."""
+    """A probability, mixed with the uniform distribution."""
     return doubt / classes + (1.0 - doubt) * share
 
 
@@ -163,7 +163,7 @@ def open_trust(trust: Any) -> None:
 
 
 def open_guard(guard: Any, with_source: bool) -> None:
-    """Begin at the priors; without a source its part goes to the experts."""
+    """Start at the priors; without a source, its part goes to the experts."""
     for e in range(guard.shape[0]):
         guard[e] = guard_prior(e, guard.shape[0], with_source)
 
@@ -177,7 +177,7 @@ def guard_prior(member: int, members: int, with_source: bool) -> float:
 
 
 def trusted_into(trust: Any, verified: float, source: Any, blend: Any, trusted: Any) -> None:
-    """The mixture of source and blend; `verified` counts the labels told of late."""
+    """Compute the mixture of source and blend; `verified` counts the recent labels."""
     classes, levels = trusted.shape[0], trust.shape[0] // 2
     earned = verified / (verified + EVIDENCE)
     total = 0.0
@@ -206,7 +206,7 @@ def verify(trust: Any, source: float, blend: float, classes: int) -> None:
 
 
 def guarded_into(guard: Any, trusted: Any, source: Any, shares: Any, mixture: Any) -> None:
-    """The mixture that decides."""
+    """Compute the mixture that decides."""
     classes = mixture.shape[0]
     for c in range(classes):
         mixture[c] = guard[0] * doubted(trusted[c], GUARD_DOUBT, classes)
@@ -217,7 +217,7 @@ def guarded_into(guard: Any, trusted: Any, source: Any, shares: Any, mixture: An
 
 
 def keep_guard(guard: Any, trusted: Any, source: Any, shares: Any, y: int, weight: float) -> None:
-    """Weigh the guard's members by the label, whose loss counts `weight` = c / p, at most 1."""
+    """Weigh the guard's members by the label, whose loss has the weight c / p, at most 1."""
     classes = trusted.shape[0]
     guard[0] *= doubted(trusted[y], GUARD_DOUBT, classes) ** weight
     guard[1] *= doubted(source[y], GUARD_DOUBT, classes) ** weight
@@ -230,7 +230,7 @@ def keep_guard(guard: Any, trusted: Any, source: Any, shares: Any, y: int, weigh
 
 
 def fall_back(arbiter: Arbiter, rate: float, with_source: bool) -> None:
-    """A round passes: what was earned falls back a little, `rate` of a label's worth."""
+    """After a round, move trust and guard back towards their start, by `rate` times the share per label."""
     levels, members = arbiter.trust.shape[0] // 2, arbiter.guard.shape[0]
     for j in range(levels):
         arbiter.trust[j] += SHARE * rate * (SOURCE_PRIOR / levels - arbiter.trust[j])

@@ -1,7 +1,7 @@
-"""Naive Bayes with normal features: a fast one, which reaches back some labels, and a slow one, which reaches far.
+"""Naive Bayes with normal features: a fast one, which looks back a few labels, and a slow one, which looks back many.
 
 Classes are counted with forgetting, by 1 / REACH per label. The stream's own mean and variance, 0 and 1 in the held
-scale, count as one sample of every class, so that one label is enough to begin with.
+scale, count as one sample of every class, so one label is enough to start.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from osamd.preset.sums import weighted_distance
 from osamd.preset.views import Sizes, cut
 
 REACH = (8.0, 256.0)
-"""Labels that the fast and the slow one reach back. The fast one is what recovers from flips."""
+"""How many labels the fast and the slow one look back. The fast one recovers from flipped labels."""
 LEAST_SPREAD = 0.001
-"""The least variance of a feature within a class, over that of the stream."""
+"""The least variance of a feature within a class, as a share of that of the stream."""
 
 
 class Bayes(NamedTuple):
-    """Views of the state; what follows from means and variances is worked out once per label."""
+    """Views of the state; what follows from means and variances is computed once per label."""
 
     counts: Any
     means: Any
     variances: Any
     centres: Any
-    """The means, shrunk to that of the stream."""
+    """The means, shrunk towards that of the stream."""
     precisions: Any
-    """One over the variances, shrunk likewise."""
+    """One over the variances, which are shrunk likewise."""
     constants: Any
-    """What does not depend on the sample: log count - log det / 2."""
+    """The terms that do not depend on the sample: log count - log det / 2."""
 
 
 def cut_bayes(vector: Any, at: int, sizes: Sizes) -> Any:
@@ -55,7 +55,7 @@ def cut_bayes(vector: Any, at: int, sizes: Sizes) -> Any:
 
 
 def count_in(bayes: Bayes, z: Any, y: int, reach: float) -> None:
-    """Take in a label; what was counted before counts less."""
+    """Count a label; earlier labels then count less."""
     for c in range(bayes.counts.shape[0]):
         bayes.counts[c] *= 1.0 - 1.0 / reach
     bayes.counts[y] += 1.0
@@ -67,7 +67,7 @@ def count_in(bayes: Bayes, z: Any, y: int, reach: float) -> None:
 
 
 def settle(bayes: Bayes) -> None:
-    """Work out what an opinion needs."""
+    """Compute what an opinion needs."""
     for c in range(bayes.counts.shape[0]):
         count = bayes.counts[c]
         stream = 1.0 / (count + 1.0)
@@ -82,7 +82,7 @@ def settle(bayes: Bayes) -> None:
 
 
 def recount(bayes: Bayes, memory: Memory, kept: int, reach: float) -> None:
-    """Count everything anew, after the memory was carried over to another scale."""
+    """Count all labels again, after the memory was converted to another scale."""
     ring = memory.labels.shape[0]
     bayes.counts[:] = 0.0
     bayes.means[:] = 0.0

@@ -1,12 +1,11 @@
-"""Extremely randomised trees over the remembered samples: what can make a threshold.
+"""Extremely randomised trees over the remembered samples: the expert that can learn thresholds.
 
-With every second label one tree, in turn, is grown anew from the newest labels, and in the others a label counts in the
-leaf it falls into. So the forest follows the memory, its size is bounded, and a label costs half of a small tree. A
-split is the purest of some splits drawn at random (Geurts, Ernst and Wehenkel 2006); trees are grown until leaves are
-pure.
+With every second label one tree, in turn, is regrown from the newest labels; in the others the label counts in the leaf
+it falls into. So the forest follows the memory, its size is bounded, and a label costs half of a small tree. A split is
+the purest of several splits drawn at random (Geurts, Ernst and Wehenkel 2006); trees are grown until leaves are pure.
 
-Differs from aggregated Mondrian trees, which grow online without looking at labels: they keep a box of all features in
-every node, 2 d numbers, and split along features that say nothing as often as along those that matter.
+Differs from aggregated Mondrian trees, which grow online without looking at labels: those keep a box of all features in
+every node, 2 d numbers, and split along uninformative features as often as along informative ones.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from osamd.preset.views import Sizes, cut
 
 TREES = 12
 AT_ONCE = 24
-"""Up to so many labels all trees are grown anew at every label, since each says much."""
+"""Up to this many labels, all trees are regrown at every label, since each label says much."""
 TRIES = 1.0
-"""Splits that are tried in a node, over the root of the number of features."""
+"""The number of splits tried in a node, divided by the square root of the number of features."""
 REACH = 256
-"""The newest labels that a tree is grown from: older ones are in the trees that were grown before."""
+"""How many of the newest labels a tree is grown from: older ones are in the trees that were grown before."""
 ATTEMPTS = 4
-"""Times the tries: features may be drawn so often before a node is given up for being constant in all of them."""
+"""A node whose drawn features are all constant is given up after this many times the tries."""
 SMOOTHING = 0.3
-"""Counts shared evenly among the classes in a leaf."""
+"""The count that a leaf shares evenly among the classes."""
 MULTIPLIER, MODULUS = 16807, 2147483647
 """Park and Miller's generator: exact in whole numbers and in floats alike, on every machine."""
 
@@ -36,9 +35,9 @@ class Forest(NamedTuple):
     """Views of the state, one row per tree and one number per node. The root is node 0."""
 
     feature: Any
-    """The feature that a node splits on; in a leaf -1 - its class."""
+    """The feature that a node splits on; for a leaf, -1 - its class."""
     value: Any
-    """The threshold: up to it to the left; in a leaf how many labels speak for its class."""
+    """The threshold: values up to it go left; for a leaf, how many labels support its class."""
     child: Any
     """The left child; the right one is the next node."""
 
@@ -53,7 +52,7 @@ def cut_forest(vector: Any, at: int, sizes: Sizes) -> Any:
 
 
 class Room(NamedTuple):
-    """What growing a tree works in: an order of the samples, nodes to do (three numbers each), and class counts."""
+    """Working space for growing a tree: an order of the samples, nodes to do (three numbers each), and class counts."""
 
     order: Any
     todo: Any
@@ -87,7 +86,7 @@ def forest_opinion(forest: Forest, z: Any, own: Any) -> None:
 
 
 def count_in_leaves(forest: Forest, z: Any, y: int) -> None:
-    """A label counts in its leaves; one that contradicts a leaf halves what spoke for it."""
+    """Count a label in its leaves; a label that contradicts a leaf halves the leaf's count."""
     for tree in range(TREES):
         leaf = leaf_of(forest, tree, z)
         if forest.feature[tree, leaf] == -1.0 - y or forest.value[tree, leaf] == 0.0:
@@ -109,9 +108,9 @@ def count_classes(memory: Memory, order: Any, first: int, last: int, counts: Any
 
 
 def best_split(memory: Memory, room: Room, first: int, last: int, seed: float) -> Any:
-    """The purest of some splits of these samples: its feature (-1 where there is none), threshold, and the generator.
+    """The purest of several random splits of these samples: feature (-1 for none), threshold, state of the generator.
 
-    Purity is the sum over both sides of the squared class counts over the size, as in Gini's index.
+    Purity is the sum over both sides of the squared class counts divided by the size, as in Gini's index.
     """
     d = memory.columns.shape[0]
     tries = max(1, int(TRIES * math.sqrt(d) + 0.5))
@@ -150,7 +149,7 @@ def best_split(memory: Memory, room: Room, first: int, last: int, seed: float) -
 
 
 def grow(forest: Forest, tree: int, memory: Memory, kept: int, room: Room, seed: float) -> float:
-    """Grow a tree anew from the newest of `kept` samples; says the state of the generator."""
+    """Regrow a tree from the newest of `kept` samples; returns the state of the generator."""
     order, todo, counts = room.order, room.todo, room.counts
     ring = memory.labels.shape[0]
     count = min(kept, ring, REACH)
@@ -183,7 +182,7 @@ def grow(forest: Forest, tree: int, memory: Memory, kept: int, room: Room, seed:
 
 
 def refresh(forest: Forest, memory: Memory, kept: int, room: Room, seed: float) -> float:
-    """After a label: grow all trees while there are few labels, later one of them at every second label, in turn."""
+    """After a label, regrow all trees while there are few labels, and later one tree at every second label, in turn."""
     if kept > AT_ONCE:
         return grow(forest, kept // 2 % TREES, memory, kept, room, seed) if kept % 2 == 0 else seed
     for tree in range(TREES):
@@ -192,7 +191,7 @@ def refresh(forest: Forest, memory: Memory, kept: int, room: Room, seed: float) 
 
 
 def part(memory: Memory, order: Any, first: int, last: int, feature: int, threshold: float) -> int:
-    """Put the samples up to the threshold first; says where the others begin."""
+    """Put the samples up to the threshold first; returns where the others begin."""
     i, j = first, last - 1
     while i <= j:
         if memory.columns[feature, int(order[i])] <= threshold:

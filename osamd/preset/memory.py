@@ -1,4 +1,4 @@
-"""The last labelled samples, standardised by the held scale: a ring that all experts but the student learn from."""
+"""The last labelled samples, standardised by the held scale: a ring that all experts except the student learn from."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from osamd.preset.scale import CLIP, Scale
 from osamd.preset.views import Sizes, cut
 
 MOST = 512
-"""Labelled samples that are remembered at most. Twice as many changed no mean over tables by 0.1 points."""
+"""The most labelled samples that are remembered. With twice as many, no mean over tables changed by 0.1 points."""
 LEAST = 32
-"""Room for so many at first; it doubles as labels come, so that a small stream has a small state."""
+"""The capacity at the start; it doubles as labels come, so that a short stream has a small state."""
 
 
 class Memory(NamedTuple):
@@ -19,7 +19,7 @@ class Memory(NamedTuple):
     samples: Any
     """One row per labelled sample."""
     columns: Any
-    """The same, one row per feature: for what runs over all samples at once."""
+    """The transpose, one row per feature: for loops over all samples at once."""
     labels: Any
     """Their classes."""
 
@@ -33,7 +33,7 @@ def cut_memory(vector: Any, at: int, sizes: Sizes) -> Any:
 
 
 def keep(memory: Memory, kept: int, z: Any, y: int) -> int:
-    """Put a sample in the place of the oldest, where `kept` were put before; says where."""
+    """Store a sample in place of the oldest one, if `kept` were stored before; returns its place."""
     place = int(kept % memory.labels.shape[0])
     for i in range(z.shape[0]):
         memory.samples[place, i] = memory.columns[i, place] = z[i]
@@ -42,7 +42,7 @@ def keep(memory: Memory, kept: int, z: Any, y: int) -> int:
 
 
 def carry_over(memory: Memory, count: int, before: Scale, after: Scale) -> None:
-    """Standardise what is remembered by another held scale. What was cut off stays where it was cut off."""
+    """Convert the memory to another held scale. Clipped values stay where they were clipped."""
     for i in range(after.centre.shape[0]):
         for k in range(count):
             x = before.centre[i]

@@ -1,7 +1,7 @@
-"""The nearest neighbours among the remembered samples: their votes weigh less the farther they are.
+"""The nearest neighbours among the remembered samples: the farther they are, the less their votes weigh.
 
-Votes are exp(-WIDTH (D_k - D_1) / D_m) with D_1 the squared distance of the nearest and D_m of the farthest that votes:
-the width is that of the neighbourhood itself, so neither outliers nor dense classes can spoil it.
+Votes are exp(-WIDTH (D_k - D_1) / D_m), with D_1 the squared distance of the nearest voter and D_m that of the
+farthest. The width is that of the neighbourhood itself, so neither outliers nor dense classes can spoil it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 from osamd.preset.memory import Memory
 
 VOTERS = 3
-"""Neighbours that vote; one or five differ by 0.1 points over tables."""
+"""The number of neighbours that vote; with one or five, means over tables differ by 0.1 points."""
 WIDTH = 2.0
 BLANK = 0.1
-"""Votes of nobody, shared evenly among the classes: no neighbourhood is certain."""
+"""A vote shared evenly among the classes: no neighbourhood is certain."""
 
 
 def neighbours_opinion(memory: Memory, count: int, z: Any, away: Any, near: Any, own: Any) -> None:
-    """The probabilities of the classes; `away` and `near` are room for the distances and the nearest places."""
+    """The probabilities of the classes; `away` and `near` are working space for distances and the nearest places."""
     classes = own.shape[0]
     votes = BLANK
     for c in range(classes):
@@ -37,7 +37,7 @@ def neighbours_opinion(memory: Memory, count: int, z: Any, away: Any, near: Any,
 
 
 def nearest(memory: Memory, count: int, z: Any, away: Any, near: Any) -> int:
-    """Fill in all squared distances and the places of the nearest, closest first; says how many those are."""
+    """Compute all squared distances and the places of the nearest, closest first; returns the number of the latter."""
     for k in range(count):
         away[k] = 0.0
     for i in range(z.shape[0]):

@@ -1,10 +1,10 @@
-"""Ridge logistic (softmax) regressions, fitted to what is remembered: one to all of it, one to the newest labels.
+"""Ridge logistic (softmax) regressions, one fitted to the whole memory and one to the newest labels.
 
     min_w  RIDGE / 2 ||w||^2 - sum_k log p(y_k | z_k; w)
 
 is solved by coordinate ascent in its dual: w = sum_k a_k z_k with a_kc = ([c = y_k] - p_c) / RIDGE at the optimum. A
-visit to sample k moves its a_k by a damped Newton step, and w with it. Fits are warm: a label moves them little, so a
-few visits suffice, and a sample that leaves the memory takes its a_k z_k along exactly.
+visit to sample k moves its a_k by a damped Newton step, and w with it. Fits start warm: a label moves them little, so a
+few visits suffice, and a sample that leaves the memory takes exactly its a_k z_k along.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from osamd.preset.sums import squared_norm
 from osamd.preset.views import Sizes, cut
 
 RIDGE = 1.0
-"""As scikit-learn's C = 1; three times as much or as little changes means over tables by 0.1 points."""
+"""The ridge of scikit-learn's C = 1; with 3 or 1/3, means over tables change by 0.1 points."""
 BIAS = 10.0
-"""The squared constant that stands beside the features: the bias is penalised a tenth as much as they are."""
+"""The squared constant next to the features: the bias is penalised a tenth as much as their weights."""
 NEWEST = 16
-"""Labels that the fast fit reaches back: it is for what has just changed."""
+"""The number of labels that the fast fit looks back: it is for recent changes."""
 SWEEPS = 2
-"""Visits to every sample per label, where that is no more than EFFORT."""
+"""Visits to every sample per label, if they cost no more than EFFORT."""
 EFFORT = 50_000
-"""Products per label that the visits may cost, some tens of microseconds. At least FEWEST visits are made."""
+"""The multiplications per label that the visits may cost, some tens of microseconds. FEWEST visits are always made."""
 FEWEST = 64
 FLATTEST = 0.05
-"""The least curvature of a damped step, so that a sample on the wrong side moves far and not without end."""
+"""The least curvature of a damped step, so that a sample on the wrong side moves far, but not without bound."""
 
 
 class Regression(NamedTuple):
@@ -48,7 +48,7 @@ def cut_regression(vector: Any, at: int, sizes: Sizes) -> Any:
 
 
 def move(fit: Regression, z: Any, c: int, by: float) -> None:
-    """Let one dual number's share of the weights move."""
+    """Move the weights by the change of one dual number."""
     d = z.shape[0]
     for i in range(d):
         fit.weights[c, i] += by * z[i]
@@ -78,18 +78,18 @@ def drop(fit: Regression, memory: Memory, place: int) -> None:
 
 
 def refit(fit: Regression, memory: Memory, kept: int, newest: int, scores: Any) -> None:
-    """Visit the `newest` of `kept` samples from the newest back, round after round, as far as EFFORT goes."""
+    """Visit the `newest` of `kept` samples, from the newest back, sweep after sweep, as far as EFFORT allows."""
     ring, classes = fit.duals.shape
     cost = classes * fit.weights.shape[1]
     visits = min(SWEEPS * newest, max(FEWEST, EFFORT // cost))
     for v in range(visits):
-        # A sweep that is not whole goes on, at the next label, where the one before it ended.
+        # An incomplete sweep continues at the next label where this one ended.
         back = v % newest if visits >= newest or v == 0 else (kept * visits + v) % newest
         visit(fit, memory, (kept - 1 - back) % ring, scores)
 
 
 def restate(fit: Regression, memory: Memory, count: int) -> None:
-    """The weights from the duals, after the memory was carried over to another scale."""
+    """Compute the weights from the duals, after the memory was converted to another scale."""
     fit.weights[:] = 0.0
     for k in range(count):
         for c in range(fit.duals.shape[1]):

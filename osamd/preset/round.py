@@ -55,7 +55,7 @@ from osamd.preset.state import (
     SOURCED,
     STUDENT,
     VERIFIED,
-    Parts,
+    PresetParts,
     Work,
     parts_of,
     work_of,
@@ -64,7 +64,7 @@ from osamd.preset.student import SHARPNESS, train
 
 
 class Opinion(NamedTuple):
-    """What a round says of its sample."""
+    """What a round says about its sample."""
 
     label: int
     """The decision; -1 where the sample cannot be used."""
@@ -102,14 +102,14 @@ def observe(state: Any, work: Any, x: Any, u: float, sigma: float, floor: float)
     for c in range(classes):
         seen.scores[c] = 0.5 * (seen.mixture[c] + seen.blend[c])
     _, margin = likeliest(seen.scores)
-    if not margin >= 0.0:  # a score that is no number
+    if not margin >= 0.0:  # a score is nan
         return Opinion(-1, 0, 0.0, False, 0.0)
     probability = query_probability(margin**POWER, sigma, floor)
     return Opinion(label, pseudolabel, margin, u < probability, probability)
 
 
-def experts_into(state: Any, part: Parts, seen: Work) -> None:
-    """Ask the source and every expert."""
+def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
+    """Compute the probabilities of the source and of every expert."""
     classes, count = seen.mixture.shape[0], min(int(state[KEPT]), part.memory.labels.shape[0])
     if state[SOURCED] > 0.0:
         scores_into(part.source, seen.x, seen.source)
@@ -132,9 +132,9 @@ def experts_into(state: Any, part: Parts, seen: Work) -> None:
 
 
 def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> None:
-    """The second half, for the sample observed last; y is a class, or UNLABELLED: the pseudolabel stands in for it.
+    """The second half, for the sample observed last; if y is UNLABELLED, the pseudolabel stands in for it.
 
-    `weight` is c / p, the least probability of asking over that of this query; 0 for a label that was not asked for.
+    `weight` is c / p, the least probability of asking divided by that of this query; 0 if the label was not asked for.
     """
     part, seen = parts_of(state), work_of(work, state)
     sourced = state[SOURCED] > 0.0
@@ -149,15 +149,15 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
     if y != UNLABELLED:
         teach(state, part, seen, y)
     if sourced:
-        # It trains itself only where what decides agrees with the blend: a dispute is for labels to settle.
+        # It trains itself only where the decision agrees with the blend: labels must settle a disagreement.
         agreed = pseudolabel if likeliest(seen.mixture)[0] == pseudolabel else UNLABELLED
         target = agreed if y == UNLABELLED else y
         if target != UNLABELLED:
             train(part.student, part.scale, seen.x, target, seen.scores, seen.direction)
 
 
-def arbitrate(state: Any, part: Parts, seen: Work, y: int, weight: float) -> None:
-    """The arbiter takes in the label."""
+def arbitrate(state: Any, part: PresetParts, seen: Work, y: int, weight: float) -> None:
+    """Update the arbiter by the label."""
     keep_guard(part.arbiter.guard, seen.trusted, seen.source, seen.shares, y, weight)
     if state[SOURCED] > 0.0:
         verify(part.arbiter.trust, seen.source[y], seen.blend[y], seen.blend.shape[0])
@@ -165,8 +165,8 @@ def arbitrate(state: Any, part: Parts, seen: Work, y: int, weight: float) -> Non
     state[VERIFIED] += 1.0
 
 
-def renew(state: Any, part: Parts, seen: Work) -> None:
-    """Hold the present scale, and carry over to it what is remembered and what was learned from it."""
+def renew(state: Any, part: PresetParts, seen: Work) -> None:
+    """Hold the present scale, and convert the memory, and what was learned from it, to that scale."""
     state[RENEWAL] = RENEWED * state[ROUNDS]
     kept = int(state[KEPT])
     count = min(kept, part.memory.labels.shape[0])
@@ -186,8 +186,8 @@ def renew(state: Any, part: Parts, seen: Work) -> None:
             state[SEED] = grow(part.forest, tree, part.memory, kept, room_of(seen), state[SEED])
 
 
-def teach(state: Any, part: Parts, seen: Work, y: int) -> None:
-    """The experts that learn from labels alone take in the sample observed last, with its label."""
+def teach(state: Any, part: PresetParts, seen: Work, y: int) -> None:
+    """Teach the sample observed last, with its label, to the experts that learn only from labels."""
     ring, kept = part.memory.labels.shape[0], int(state[KEPT])
     standardise_into(part.scale, seen.x, seen.z)
     if kept >= ring:
@@ -208,12 +208,12 @@ def teach(state: Any, part: Parts, seen: Work, y: int) -> None:
 
 
 def room_of(seen: Work) -> Room:
-    """Where trees are grown."""
+    """The working space for growing trees."""
     return Room(seen.order, seen.todo, seen.counts, seen.left)
 
 
 def remember(state: Any, work: Any, rows: Any, labels: Any) -> None:
-    """Teach the experts labelled rows of the source, as many as there is room for."""
+    """Teach labelled rows of the source to the experts, as many as there is room for."""
     part, seen = parts_of(state), work_of(work, state)
     for k in range(rows.shape[0]):
         for i in range(rows.shape[1]):
@@ -222,7 +222,7 @@ def remember(state: Any, work: Any, rows: Any, labels: Any) -> None:
 
 
 def gather(state: Any, work: Any, rows: Any) -> None:
-    """Begin the scale with a table, as if its rows had come one after the other."""
+    """Start the scale from a table, as if its rows had come one after the other."""
     part, seen = parts_of(state), work_of(work, state)
     for k in range(rows.shape[0]):
         state[ROUNDS] += 1.0

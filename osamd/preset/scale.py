@@ -1,11 +1,11 @@
 """The scale of the features: running means and deviations that survive trends, outliers and constant columns.
 
-There are two horizons. The *recent* one covers about HORIZON rounds, and the student takes its steps in that metric, so
-that it turns with the stream. The *long* one covers all rounds, and what is remembered is standardised by it: a column
-with a trend, such as a date or a counter, would push remembered samples out of sight of recent statistics.
+There are two horizons. The *recent* one covers about HORIZON rounds; the student takes its steps in that metric, so its
+metric moves with the stream. The *long* one covers all rounds, and standardises the memory: with recent statistics, a
+column with a trend, such as a date or a counter, would push remembered samples far away.
 
-Samples are compared with those remembered in a *held* copy of the long scale, z = clip((x - centre) / deviation). It is
-renewed whenever the number of rounds has grown by half, and the memory is then carried over to it.
+Samples are compared with the memory in a *held* copy of the long scale, z = clip((x - centre) / deviation). It is
+renewed whenever the number of rounds has grown by half, and the memory is then converted to it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 from osamd.preset.views import cut
 
 HORIZON = 250.0
-"""Rounds that the recent scale and the student remember; on the paper's first stream its student forgets 2 eta C = 1 /
-250."""
+"""The number of rounds that the recent scale and the student remember; on the paper's first stream its student forgets
+2 eta C = 1 / 250 per round."""
 CLIP = 5.0
-"""Standardised features are cut off here: past it a value is an outlier, and says no more than that it is large."""
+"""Standardised features are clipped here: a larger value is an outlier, and says only that it is large."""
 STEADY = 20.0
-"""Rounds after which deviations are trusted enough to cut off what is more than CLIP + 1 of them away."""
+"""After this many rounds, deviations are trusted enough to clip values more than CLIP + 1 of them away."""
 RENEWED = 1.5
-"""The held scale is renewed when there have been so many times as many rounds."""
+"""The held scale is renewed when the number of rounds has grown by this factor."""
 FIRST_RENEWAL = 10.0
 SPOILT = 25.0
-"""A long variance so many times larger than what recent rounds explain was inflated by outliers before STEADY."""
+"""A long variance this many times larger than recent rounds explain was inflated by outliers before STEADY."""
 CONSTANT = 1e-18
 """A variance below this share of the squared mean is the rounding error of a constant column."""
 
@@ -39,10 +39,10 @@ class Scale(NamedTuple):
     recent_mean: Any
     recent_variance: Any
     recent_inverse: Any
-    """One over the recent deviations; 1 where there is none."""
+    """One over the recent deviations; 1 for a constant column."""
     centre: Any
     inverse: Any
-    """One over the held deviations; 0 for a constant column, which then says nothing."""
+    """One over the held deviations; 0 for a constant column, which is then ignored."""
 
 
 def cut_scale(vector: Any, at: int, features: int) -> Any:
@@ -57,7 +57,7 @@ def cut_scale(vector: Any, at: int, features: int) -> Any:
 
 
 def follow(scale: Scale, x: Any, rounds: float) -> None:
-    """Take in the sample of the round with this number, counted from 1."""
+    """Update the statistics by the sample of the round with this number, counted from 1."""
     long, recent = 1.0 / rounds, max(1.0 / rounds, 1.0 / HORIZON)
     for i in range(x.shape[0]):
         away = kept_near(x[i] - scale.mean[i], scale.variance[i], rounds)
@@ -71,7 +71,7 @@ def follow(scale: Scale, x: Any, rounds: float) -> None:
 
 
 def kept_near(away: float, variance: float, rounds: float) -> float:
-    """A distance from the mean, cut off where it is an outlier's."""
+    """A distance from the mean, clipped if it is an outlier's."""
     if rounds <= STEADY or variance <= 0.0:
         return away
     limit = (CLIP + 1.0) * math.sqrt(variance)
@@ -83,7 +83,7 @@ def varies(variance: float, mean: float) -> bool:
 
 
 def hold(scale: Scale) -> None:
-    """Renew the held scale; a long variance that outliers have spoilt begins anew from the recent rounds."""
+    """Renew the held scale; a long variance that outliers have spoilt restarts from the recent rounds."""
     for i in range(scale.mean.shape[0]):
         apart = scale.mean[i] - scale.recent_mean[i]
         explained = scale.recent_variance[i] + apart * apart

@@ -1,4 +1,4 @@
-"""Whether a saved state of the linear preset can be one: what its compiled rounds use as an index, count or divisor."""
+"""Checks a saved state of the linear preset: all that its compiled rounds use as an index, count or divisor."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from osamd.preset.bayes import LEAST_SPREAD, REACH, Bayes
 from osamd.preset.forest import MODULUS, Forest
 from osamd.preset.memory import LEAST, MOST, Memory
 from osamd.preset.scale import CLIP, FIRST_RENEWAL, HORIZON, RENEWED, Scale
-from osamd.preset.state import Parts
+from osamd.preset.state import PresetParts
 
 CAPACITIES = tuple(LEAST * 2**k for k in range(int(math.log2(MOST / LEAST)) + 1))
-"""Room for so many labelled samples there may be."""
+"""The possible capacities of the memory."""
 WORST_LOSS = -math.log(DOUBT) / (1.0 - DISCOUNT)
-"""No discounted sum of losses is above it."""
+"""The largest possible discounted sum of losses."""
 FROM_SOURCE = 4 * int(HORIZON)
-"""Rows of a source that are gathered or remembered at most."""
+"""The most rows of a source that are gathered or remembered."""
 
 
 def check_capacity(head: Array) -> int:
-    """The room for labelled samples that the head of a saved state tells."""
+    """The capacity of the memory, from the head of a saved state."""
     capacity = head[layout.CAPACITY]
-    require_that(capacity in CAPACITIES, f"head.capacity is {capacity}, and must be one of {CAPACITIES}")
+    require_that(capacity in CAPACITIES, f"head.capacity is {capacity}, but must be one of {CAPACITIES}")
     return int(capacity)
 
 
-def check_state(parts: Parts, rounds: int) -> None:
-    """Check the parts of a saved state whose shapes fit; `rounds` is how many the learner has played."""
+def check_state(parts: PresetParts, rounds: int) -> None:
+    """Check the parts of a saved state, whose shapes fit; `rounds` is how many the learner has played."""
     check_head(parts.head, rounds)
     _check_scale(parts.scale)
     classes, features = parts.student.shape[0], parts.student.shape[1] - 1
@@ -49,12 +49,12 @@ def check_state(parts: Parts, rounds: int) -> None:
 
 
 def check_head(head: Array, rounds: int) -> None:
-    """The numbers at the head, but for the sizes."""
+    """Check the numbers at the head, except the sizes."""
     learned, kept = head[layout.ROUNDS], head[layout.KEPT]
     require_within("head.rounds", learned, 0, rounds + FROM_SOURCE, whole=True)
     require_within("head.kept", kept, 0, rounds + FROM_SOURCE, whole=True)
     capacity = head[layout.CAPACITY]
-    require_that(capacity == MOST or kept <= capacity, f"head.kept is {kept}, and there is room for {capacity}")
+    require_that(capacity == MOST or kept <= capacity, f"head.kept is {kept}, but there is room for {capacity}")
     require_within("head.renewal", head[layout.RENEWAL], 1e-300, max(FIRST_RENEWAL, RENEWED * learned))
     require_within("head.sourced", head[layout.SOURCED], 0, 1, whole=True)
     require_within("head.verified", head[layout.VERIFIED], 0.0, rounds)
@@ -71,7 +71,7 @@ def _check_scale(scale: Scale) -> None:
 
 def _check_memory(memory: Memory, classes: int) -> None:
     require_within("memory.samples", memory.samples, -CLIP, CLIP)
-    require_that(memory.columns == memory.samples.T, "memory.columns is not memory.samples turned")
+    require_that(memory.columns == memory.samples.T, "memory.columns is not the transpose of memory.samples")
     require_within("memory.labels", memory.labels, 0, classes - 1, whole=True)
 
 
@@ -85,7 +85,7 @@ def _check_bayes(name: str, bayes: Bayes, reach: float) -> None:
 
 
 def _check_forest(forest: Forest, features: int, classes: int) -> None:
-    """Children come after their parents, so that every way down a tree ends, and inside of it."""
+    """Check that children come after their parents, so that every path down a tree ends inside the tree."""
     trees, nodes = forest.feature.shape
     require_within("forest.feature", forest.feature, -classes, features - 1, whole=True)
     splits = forest.feature >= 0.0
@@ -101,4 +101,4 @@ def _check_arbiter(arbiter: Arbiter, *, sourced: bool) -> None:
     require_within("arbiter.losses", arbiter.losses, 0.0, WORST_LOSS + ROUNDING)
     require_probability_like("arbiter.trust", arbiter.trust)
     require_probability_like("arbiter.guard", arbiter.guard)
-    require_that(sourced or arbiter.guard[1] <= ROUNDING, "arbiter.guard trusts a source that is not there")
+    require_that(sourced or arbiter.guard[1] <= ROUNDING, "arbiter.guard trusts a source that does not exist")

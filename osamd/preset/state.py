@@ -17,20 +17,21 @@ from osamd.preset.scale import FIRST_RENEWAL, Scale, cut_scale
 from osamd.preset.views import Sizes, cut, named
 
 EXPERTS = ("student", "regression", "fast regression", "bayes", "fast bayes", "neighbours", "forest")
-"""The experts of the blend, in the order of their shares; beside them stands the source, which stays as it is."""
+"""The experts of the blend, in the order of their shares; the source, which never changes, is not among them."""
 STUDENT, REGRESSION, FAST_REGRESSION, BAYES, FAST_BAYES, NEIGHBOURS, FOREST = range(len(EXPERTS))
 
 FEATURES, CLASSES, CAPACITY, ROUNDS, KEPT, RENEWAL, SOURCED, VERIFIED, RATE, SEED = range(10)
-"""Numbers at the head of the state: the three sizes; rounds and labels taken in; the round from which the held scale is
-renewed; whether there is a source; labels told of late; the budget's rate; the state of the forest's generator."""
+"""Numbers at the head of the state: the three sizes; the numbers of rounds and labels learned from; the round at which
+the held scale is renewed; whether there is a source; the recent labels; the budget's rate; the state of the forest's
+generator."""
 HEAD = 10
 FIRST_SEED = 20_220_301.0
-"""Where the forest's generator begins: any whole number below its modulus will do."""
+"""The seed of the forest's generator: any positive whole number below its modulus would do."""
 UNKNOWN = -50.0
-"""The bias of a class that the source has never met: it never decides for it."""
+"""The bias of a class that the source has never seen: it never decides on that class."""
 
 
-class Parts(NamedTuple):
+class PresetParts(NamedTuple):
     """Views of the state."""
 
     head: Any
@@ -48,7 +49,7 @@ class Parts(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Views of the vector that a round works in: what was observed last, and room."""
+    """Views of the vector that a round works in: what was observed last, and working space."""
 
     x: Any
     z: Any
@@ -59,7 +60,7 @@ class Work(NamedTuple):
     blend: Any
     trusted: Any
     mixture: Any
-    """What decides."""
+    """The mixture that decides."""
     away: Any
     near: Any
     scores: Any
@@ -85,7 +86,7 @@ def cut_state(vector: Any, sizes: Sizes) -> Any:
     forest, at = cut_forest(vector, at, sizes)
     arbiter, at = cut_arbiter(vector, at, len(EXPERTS))
     shape = (sizes.classes, sizes.features + 1)
-    parts = Parts(
+    parts = PresetParts(
         head,
         scale,
         memory,
@@ -127,9 +128,9 @@ def sizes_of(state: Any) -> Sizes:
     return Sizes(int(state[FEATURES]), int(state[CLASSES]), int(state[CAPACITY]))
 
 
-def parts_of(state: Any) -> Parts:
+def parts_of(state: Any) -> PresetParts:
     """The parts of the state."""
-    parts: Parts = cut_state(state, sizes_of(state))[0]
+    parts: PresetParts = cut_state(state, sizes_of(state))[0]
     return parts
 
 
@@ -140,7 +141,7 @@ def work_of(work: Any, state: Any) -> Work:
 
 
 class Ruler:
-    """Stands for a vector of any length, to be cut up for the sake of its length."""
+    """Stands in for a vector, to find out the length that a layout needs."""
 
     def __getitem__(self, part: slice) -> Ruler:
         return self
@@ -150,12 +151,12 @@ class Ruler:
 
 
 def length(cutting: Any, sizes: Sizes) -> int:
-    """How long the vector is that `cut_state` or `cut_work` cuts up."""
+    """The length of the vector that `cut_state` or `cut_work` divides."""
     return int(cutting(Ruler(), sizes)[1])
 
 
 def open_state(features: int, classes: int, rate: float, capacity: int = LEAST) -> Array:
-    """A state that has met nothing, for a budget of `rate`."""
+    """A state without any sample, for a budget of `rate`."""
     sizes = Sizes(features, classes, capacity)
     state = np.zeros(length(cut_state, sizes))
     state[FEATURES], state[CLASSES], state[CAPACITY] = sizes
@@ -177,7 +178,7 @@ def open_work(state: Array) -> Array:
 
 
 def begin(state: Array, weights: Array) -> None:
-    """Let the source be this linear model, and the student begin there: one row per class, the bias last."""
+    """Make this linear model the source, and the start of the student: one row per class, the bias last."""
     parts = parts_of(state)
     parts.source[:] = weights
     parts.student[:] = weights
@@ -222,12 +223,12 @@ def widened(state: Array, features: int) -> Array:
     grown[FEATURES] = features
     parts = parts_of(grown)
     if state[RENEWAL] > FIRST_RENEWAL:
-        parts.scale.inverse[before.features :] = 0.0  # as of every column that was constant when the scale was held
+        parts.scale.inverse[before.features :] = 0.0  # as for every column that was constant when the scale was held
     settle(parts.bayes)
     settle(parts.fast_bayes)
     return grown
 
 
 def more_room(capacity: int) -> int:
-    """The next capacity, once so many labelled samples are remembered."""
+    """The next capacity, once a memory of this capacity is full."""
     return min(2 * capacity, MOST)

@@ -3,10 +3,10 @@
     w <- w - ETA / (2 ||x||_*^2) grad hinge(w; x, y~),  then forget 1 / HORIZON of w
 
 The step is mirror descent with R(w, b) = (||sd w||^2 + (b + w mean)^2) / 2, where mean and sd are those of the recent
-scale, and is divided by the squared dual norm of x: so units do not matter, and the bias is as quick as the rest.
-Its pseudolabels are the blend's (`osamd.preset.arbiter`), in which every expert is weighed by labels: it is anchored to
-what was verified, not to itself. It exists only where there is a source to start from; trained from nothing on its own
-opinion it cost 0.7 points on tables at 5 % of the labels.
+scale, and is divided by the squared dual norm of x. So units do not matter, and the bias moves as fast as the rest.
+Its pseudolabels come from the blend (`osamd.preset.arbiter`), in which every expert is weighed by labels: it is
+anchored to verified labels, not to itself. It exists only if there is a source to start from; trained from nothing on
+its own opinion, it cost 0.7 points on tables at 5 % of the labels.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from osamd.preset.linear import scores_into
 from osamd.preset.scale import CLIP, HORIZON, Scale
 
 ETA = 0.1
-"""The step, over the squared dual norm of its slope."""
+"""The step size, relative to the squared dual norm of the slope."""
 SHARPNESS = 4.0
-"""What the margin of 1, at which the hinge ends, is worth in log odds."""
+"""The log odds of a margin of 1, at which the hinge loss ends."""
 
 
 def train(weights: Any, scale: Scale, x: Any, target: int, scores: Any, direction: Any) -> None:
-    """One step for `target`, and forgetting; `scores` and `direction` are room to work in."""
+    """Take one step towards `target`, and forget; `scores` and `direction` are working space."""
     d, classes = x.shape[0], scores.shape[0]
     scores_into(weights, x, scores)
     other = -1

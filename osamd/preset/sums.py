@@ -1,4 +1,4 @@
-"""Sums over features in eight lanes, which processors add side by side; one long sum would wait for every addition."""
+"""Sums over features in parallel lanes, which processors add at once; a single sum would wait for every addition."""
 
 from __future__ import annotations
 

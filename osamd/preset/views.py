@@ -1,7 +1,7 @@
-"""Named parts of one long vector, which is what compiled code takes at the least cost.
+"""Named parts of one long vector, the cheapest argument for compiled code.
 
-A part is cut where it is named, one after the other; `at` is where the next one begins. So a layout is stated once: cut
-from an empty vector, it tells how long the vector must be.
+Parts are cut one after the other, each where it is named; `at` is where the next one begins. So a layout is stated
+once: applied to a stand-in for a vector, it tells how long the vector must be.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from osamd.numerics import Array
 
 
 class Sizes(NamedTuple):
-    """What the length of every part follows from."""
+    """The sizes that determine the length of every part."""
 
     features: int
     classes: int
     capacity: int
-    """How many labelled samples there is room for."""
+    """The number of labelled samples that the memory has room for."""
 
 
 def cut(vector: Any, at: int, length: int) -> Any:

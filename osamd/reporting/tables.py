@@ -21,7 +21,7 @@ class Table(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a command prints, and what it writes: the content of its JSON file, and its figure where it has one."""
+    """What a command prints and writes: tables, the content of its JSON file, and its figure if it has one."""
 
     tables: Sequence[Table]
     content: Mapping[str, Any]
@@ -29,7 +29,7 @@ class Report(NamedTuple):
 
 
 def in_seeds(seeds: int, intervals: str = "") -> str:
-    """How many seeds; `intervals` follows where there are any, for one seed has none.
+    """The number of seeds in words; `intervals` follows if there are several, since one seed has no interval.
 
     >>> in_seeds(10, ", bands: 90 % intervals"), in_seeds(1, ", bands: 90 % intervals")
     ('10 seeds, bands: 90 % intervals', '1 seed')
@@ -38,7 +38,7 @@ def in_seeds(seeds: int, intervals: str = "") -> str:
 
 
 def in_words(mean: Mean, digits: int, unit: float = 1.0) -> str:
-    """The mean with the half-width of its interval, where it has one.
+    """The mean with the half-width of its interval, if it has one.
 
     >>> in_words(Mean(0.98853, 0.0022), 2, unit=0.01), in_words(Mean(80.4, None), 0)
     ('98.85 ± 0.22', '80')

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 
 class Stages(NamedTuple):
-    """Whom an experiment tells how far it is: `start` takes the next stage and how much there is to do, `done` how much
-    of it is done."""
+    """The progress of an experiment: `start` takes the next stage and its size, `done` how much of it is done."""
 
     start: Callable[[str, int], None]
     done: Callable[[int], None]
@@ -21,7 +20,7 @@ class Stages(NamedTuple):
 
 @contextmanager
 def files(folder: Path, json: str, stem: str | None = None) -> Iterator[Callable[[Report], None]]:
-    """Refuse what can be refused before the work; then yield a function that takes its report, to write and print."""
+    """Check what can be checked before the work; then yield a function that writes and prints its report."""
     from osamd.evaluation import plots
     from osamd.files import together
 
@@ -39,7 +38,7 @@ def files(folder: Path, json: str, stem: str | None = None) -> Iterator[Callable
 
             yield deliver
     finally:
-        # After the files, which a reader of ours that stops early (| head) does not take away; and without them too.
+        # Print after the files are written, so that a reader that stops early (| head) cannot prevent them.
         for table in (table for report in taken for table in report.tables):
             show(table)
     print("Wrote:")
@@ -49,7 +48,7 @@ def files(folder: Path, json: str, stem: str | None = None) -> Iterator[Callable
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on the terminal, with the time left; nothing where the output is not one."""
+    """A progress bar with the time left, if the output is a terminal."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -69,7 +68,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def stages() -> Iterator[Stages]:
-    """A bar for one stage after the other, with speed and time left; nothing where the output is no terminal."""
+    """A progress bar for one stage after the other, with speed and time left, if the output is a terminal."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -106,7 +105,7 @@ def show(printed: Table) -> None:
         table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
     for row in printed.rows:
         table.add_row(*row)
-    # Wider than any table: where the terminal is narrower, its own line breaks lose nothing.
+    # Wider than any table: if the terminal is narrower, its own line breaks lose nothing.
     console = Console(width=max(Console().width, 200), highlight=False)
     console.print(printed.title, style="bold")
     console.print(table)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osamd.accounting.budget import budget, open_book
+from osamd.accounting.budget import budget
+from osamd.accounting.steering import open_book
 from osamd.errors import InputError, lookup
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.numerics import Array

@@ -8,22 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from osamd.accounting import book as books
 from osamd.accounting import budget as budgets
-from osamd.accounting.budget import (
-    LAST_AUDIT,
-    WITHHELD,
-    asked,
-    audit,
-    budget,
-    earned,
-    enter,
-    hasten,
-    left,
-    open_book,
-    sigma,
-    spend,
-    terms,
-)
+from osamd.accounting import steering
+from osamd.accounting.book import WITHHELD, asked, left, sigma, terms
+from osamd.accounting.budget import LAST_AUDIT, audit, budget, earned
+from osamd.accounting.steering import enter, hasten, open_book, spend
 from osamd.compiled.lowering import lower
 from osamd.errors import InputError
 from osamd.paper.queries import query_probability
@@ -129,7 +119,7 @@ def budgets_of(draw):
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(budgets_of(), st.sampled_from(list(budgets.QUERIES)), st.sampled_from(SIGMAS), margins_of, uniforms_of)
+@given(budgets_of(), st.sampled_from(list(books.QUERIES)), st.sampled_from(SIGMAS), margins_of, uniforms_of)
 @example(budget(0.1), "margin", 1.0, np.zeros(300), np.zeros(300))
 @example(budget(0.29, window=100), "margin", 1e3, np.ones(300), np.zeros(300))
 @example(budget(1 / 49), "always", 1.0, np.ones(300), np.zeros(300))
@@ -157,8 +147,8 @@ def test_the_budget_is_kept_in_every_round_and_withholds_no_more_than_it_must(gi
             assert probability >= floor or left(book) < 2
         flags.append(bool(u[t - 1] < probability))
         enter(book, margin, probability, flags[-1])
-        assert np.isfinite(book[: budgets.MAX_LABELS]).all()
-        assert np.isfinite(book[budgets.MAX_LABELS + 1 :]).all()
+        assert np.isfinite(book[: books.MAX_LABELS]).all()
+        assert np.isfinite(book[books.MAX_LABELS + 1 :]).all()
         if rate is not None and window is None and max_labels is None:
             assert rate * t - sum(flags) <= max(most_unspent(rate, t), 1.0)
     assert asked(book) == sum(flags)
@@ -256,7 +246,7 @@ def test_the_first_labels_are_spent_in_haste_where_that_is_wanted(rate):
         total, t = np.cumsum(queries), np.arange(1, ROUNDS + 1)
         assert (total <= rate * t).all()
         if on:
-            assert (total >= rate * t - budgets.HASTY_OVERDUE - rate)[total < budgets.HASTY].all()
+            assert (total >= rate * t - steering.HASTY_OVERDUE - rate)[total < steering.HASTY].all()
         firsts.append(np.flatnonzero(total == 10)[0])
     assert firsts[0] < firsts[1]
 
@@ -275,7 +265,7 @@ def test_what_is_spared_is_never_owed_and_the_rest_is_audit():
     assert asked_for[0] == pytest.approx(0.02, abs=0.004)
     assert asked_for[1] == pytest.approx(0.1, abs=0.004)
     spend(book, 0.5)
-    assert book[budgets.SHARE] == 0.1
+    assert book[books.SHARE] == 0.1
 
 
 def test_rounds_that_are_often_zero_are_asked_first_without_going_blind():
@@ -343,14 +333,14 @@ def test_without_a_rate_the_terms_stay_as_given(query, constant):
 def test_a_margin_that_is_no_finite_number_steers_nothing():
     book = open_book(budget(0.5), 1.0, "margin")
     enter(book, 1.0, 0.0, False)
-    before = sigma(book) / book[budgets.EAGERNESS]
+    before = sigma(book) / book[books.EAGERNESS]
     for margin in (math.inf, math.nan):
         enter(book, margin, 0.0, False)
-    assert sigma(book) / book[budgets.EAGERNESS] == before
-    assert book[budgets.ROUNDS] == 3
+    assert sigma(book) / book[books.EAGERNESS] == before
+    assert book[books.ROUNDS] == 3
 
 
-@pytest.mark.parametrize("query", list(budgets.QUERIES))
+@pytest.mark.parametrize("query", list(books.QUERIES))
 @pytest.mark.parametrize(
     "given_budget",
     [

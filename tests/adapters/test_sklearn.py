@@ -118,7 +118,7 @@ def test_text_labels_come_back_as_text():
         (lambda m, x, y: m.partial_fit(x, y), "the first call must name all the classes"),
         (lambda m, x, y: m.fit(x, np.zeros(len(y))), "y holds 1 class"),
         (lambda m, x, y: m.fit(x, np.full(len(y), np.nan)), "y holds 0 classes"),
-        (lambda m, x, y: m.fit(x, y).partial_fit(x, y, classes=[0, 1, 2]), "fit starts anew"),
+        (lambda m, x, y: m.fit(x, y).partial_fit(x, y, classes=[0, 1, 2]), "fit starts from scratch"),
         (lambda m, x, y: m.fit(x, y).partial_fit(x, np.full(len(y), 7)), "7"),
         (lambda m, x, y: m.set_params(eta=-1.0).fit(x, y), "eta must be positive"),
     ],

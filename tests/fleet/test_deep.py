@@ -144,7 +144,7 @@ def test_adapting_helps_where_the_world_has_turned():
         ({"module": nn.LazyLinear(3)}, "seen no sample yet"),
         ({"module": nn.Linear(5, 3).requires_grad_(False)}, "nothing to adapt"),
         ({"module": nn.Sequential(nn.Linear(5, 3), nn.Softmax(1))}, "ends in Softmax"),
-        ({"outputs": "probabilities"}, "which are none"),
+        ({"outputs": "probabilities"}, "which are not probabilities"),
         ({"method": "omd-partial"}, "label_rate"),
     ],
 )

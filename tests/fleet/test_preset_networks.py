@@ -9,7 +9,8 @@ from fleet_cases import convolutional, dense, samples
 from test_deep import MODULES, same
 from torch import nn
 
-from osamd.accounting import budget
+from osamd.accounting import budget, steering
+from osamd.accounting.book import terms
 from osamd.errors import InputError
 from osamd.fleet import preset_fleet as preset
 from osamd.fleet.engines import by_halves
@@ -27,7 +28,7 @@ RATE = 0.3
 
 def books(number, rate=RATE):
     limits = budget.budget(rate, floor=arbiter.NETWORK_AUDIT * rate)
-    return np.stack([budget.open_book(limits, 1.0, "margin") for _ in range(number)])
+    return np.stack([steering.open_book(limits, 1.0, "margin") for _ in range(number)])
 
 
 def fleet_of(make, seeds, softmax=False, net=None, memory=None):
@@ -60,11 +61,11 @@ class Plain:
         mixture = (trust[:, None] * opinions).sum(0) / trust.sum()
         label = int(mixture.argmax())
         second, first = np.sort(mixture)[-2:]
-        sigma, floor, _ = budget.terms(self.book)
+        sigma, floor, _ = terms(self.book)
         confidence = (first - second) ** 8
         probability = max(floor, sigma / (sigma + confidence)) if sigma else floor
         query = bool(u < probability)
-        budget.enter(self.book, confidence, probability, query)
+        steering.enter(self.book, confidence, probability, query)
         target = y if query else label
         if query:
             self.losses = 0.95 * self.losses - np.log(0.05 + 0.95 * np.array([p[y] for p in opinions]))
@@ -322,7 +323,7 @@ def test_it_follows_a_world_that_turns():
         ({"method": "osamd"}, "eta"),
         ({"eta": 0.1}, "sigma"),
         ({"eta": 0.1, "sigma": 0.1, "source": (torch.ones(2, 5), [0, 1])}, "leave source out"),
-        ({"source": (torch.ones(2, 5), ["a", "b"])}, r"name them by classes=\[...\]"),
+        ({"source": (torch.ones(2, 5), ["a", "b"])}, r"give classes=\[...\]"),
         ({"source": (torch.ones(2, 5), [0])}, "2 samples and 1 labels"),
         ({"source": torch.ones(20, 5)}, "it is a Tensor; give a pair"),
         ({"source": (torch.ones(2, 5), None)}, "as many labels"),

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from osamd.accounting import budget, meter
+from osamd.accounting import book as books
+from osamd.accounting import budget, meter, steering
 from osamd.accounting.accuracy import accuracy, label_mix
 from osamd.accounting.health import health
 from osamd.accounting.meter import BINS
@@ -66,25 +67,25 @@ def test_a_former_meter_goes_on():
 @pytest.mark.parametrize("window", [None, 50])
 def test_a_former_book_goes_on(hasty, window):
     limits = budget.budget(0.1, window)
-    book, again = (budget.open_book(limits, 1.0, "margin") for _ in range(2))
+    book, again = (steering.open_book(limits, 1.0, "margin") for _ in range(2))
     for t in range(30):
-        budget.enter(book, 1.0, 0.1, t % 15 == 14)
-    held = np.concatenate([book[: former.BOOK_RING], book[budget.RING :]])
+        steering.enter(book, 1.0, 0.1, t % 15 == 14)
+    held = np.concatenate([book[: former.BOOK_RING], book[books.RING :]])
     if hasty and window is None:
-        held[budget.EARNED] = 0.0
+        held[books.EARNED] = 0.0
     former.take_up_book(again, held)
-    assert budget.asked(again) == 2
-    assert again[budget.HASTE] == (budget.HASTY if hasty and window is None else 0.0)
-    budget.hasten(book, on=hasty and window is None)
+    assert books.asked(again) == 2
+    assert again[books.HASTE] == (steering.HASTY if hasty and window is None else 0.0)
+    steering.hasten(book, on=hasty and window is None)
     assert np.array_equal(book, again)
 
 
 def test_what_is_no_book_or_meter_is_refused_in_a_sentence():
-    book, found = budget.open_book(budget.budget(0.1), 1.0, "margin"), meter.open_meter(2, 100)
-    with pytest.raises(InputError, match="it is no book of this budget; the file is damaged"):
+    book, found = steering.open_book(budget.budget(0.1), 1.0, "margin"), meter.open_meter(2, 100)
+    with pytest.raises(InputError, match="it is not a book of this budget; the file is damaged"):
         former.take_up_book(book, np.zeros(7))
     for saved in (np.zeros(7), meter.open_meter(2, 99), meter.open_meter(3, 100)):
-        with pytest.raises(InputError, match="it is no meter of 2 classes and 100 rounds; the file is damaged"):
+        with pytest.raises(InputError, match="it is not a meter of 2 classes and 100 rounds; the file is damaged"):
             former.take_up_meter(found, saved)
     wrong = found.copy()
     wrong[meter.WINDOW] = 2e8

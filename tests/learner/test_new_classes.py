@@ -105,7 +105,7 @@ def test_a_new_class_for_a_decision_that_cannot_be_told_is_not_taken_in():
     learner = started(2)
     decision = learner.ask([0.0, 5.0])
     learner.tell(decision)
-    with pytest.raises(InputError, match="told already"):
+    with pytest.raises(InputError, match="has its label already"):
         learner.tell(decision, "c")
     assert learner.classes == ["a", "b"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from osamd import OSAMD
-from osamd.accounting import budget
+from osamd.accounting import budget, steering
 from osamd.errors import InputError
 from osamd.preset import arbiter
 from osamd.streams import Changed, abrupt, relabel, rotating_gaussian
@@ -137,7 +137,7 @@ def test_what_the_preset_sets_by_itself_is_refused(given):
 
 def test_a_method_of_the_paper_and_the_preset_do_not_turn_into_each_other():
     for one, other in (("osamd", "osamd-preset"), ("osamd-preset", "paa")):
-        with pytest.raises(InputError, match="make a learner anew"):
+        with pytest.raises(InputError, match="make a new learner"):
             OSAMD(features=2, method=one).remade(method=other)
     assert OSAMD(features=2).remade(budget=0.2).limits.rate == 0.2
 
@@ -195,7 +195,7 @@ def test_from_nothing_the_first_label_is_spent_as_soon_as_it_is_earned():
             assert sum(queries) <= arbiter.RATE * t
             learner.tell(decision, label if decision.query else None)
         first.append(queries.index(True) + 1)
-    assert first[0] <= budget.HASTY_OVERDUE / arbiter.RATE
+    assert first[0] <= steering.HASTY_OVERDUE / arbiter.RATE
     assert first[0] < first[1]
 
 

@@ -5,7 +5,8 @@ import pytest
 from unsound_cases import fuzz, learners, played, revived, stream
 
 import osamd
-from osamd.accounting import budget, meter
+from osamd.accounting import book as books
+from osamd.accounting import meter
 from osamd.errors import InputError
 from osamd.learner import saving
 from osamd.preset import state as layout
@@ -38,10 +39,10 @@ def changed(saved, name, place, value):
         ("meter", meter.TOLD, np.nan, "meter holds numbers that are not finite"),
         ("uniforms", 0, -1.0, "uniforms holds -1.0"),
         ("uniforms", 3, 1.0, "uniforms holds 1.0"),
-        ("book", budget.MAX_LABELS, 0.0, "book.max_labels is 0.0"),
-        ("book", budget.RATE, 1.0, "book.rate is 1.0, and by the budget it is 0.3"),
-        ("book", budget.ASKED, 0.0, "the book has 0.0 labels of"),
-        ("book", budget.ASKED, 1e6, "book.asked holds 1000000.0"),
+        ("book", books.MAX_LABELS, 0.0, "book.max_labels is 0.0"),
+        ("book", books.RATE, 1.0, "book.rate is 1.0, but by the budget it is 0.3"),
+        ("book", books.ASKED, 0.0, "the book has 0.0 labels of"),
+        ("book", books.ASKED, 1e6, "book.asked holds 1000000.0"),
         ("head", layout.CAPACITY, 1e12, "head.capacity is 1000000000000.0"),
         ("head", layout.FEATURES, 5e6, "head holds the sizes"),
         ("head", layout.KEPT, 2.0**62, "head.kept"),
@@ -51,7 +52,7 @@ def changed(saved, name, place, value):
         ("forest.feature", (0, 1), 90.0, "forest.feature holds 90.0"),
         ("forest.feature", (0, 1), -9.0, "forest.feature holds -9.0"),
         ("memory.labels", 3, 3.0, "memory.labels holds 3.0"),
-        ("memory.samples", (2, 1), 4.9, "memory.columns is not memory.samples turned"),
+        ("memory.samples", (2, 1), 4.9, "memory.columns is not the transpose of memory.samples"),
         ("arbiter.guard", 0, -1.0, "arbiter.guard holds -1.0"),
         ("student", (0, 0), np.inf, "student holds numbers that are not finite"),
         ("pending.draws", 0, 0.999999, "pending.draws holds 0.999999"),
@@ -74,7 +75,7 @@ def test_a_wrong_number_is_refused_by_its_name(saved, name, place, value, named)
         ("told", 0, "the header counts 0 told"),
         ("expired", 10**6, "labels were asked for"),
         ("pending", [], "labels were asked for"),
-        ("generator", {"bit_generator": "MT19937"}, "generator is no state of PCG64"),
+        ("generator", {"bit_generator": "MT19937"}, "generator is not a state of PCG64"),
         ("source_rows", [1, -1, 1], "source_rows is -1"),
         ("kind", "tree", "what kind of learner"),
     ],
@@ -94,7 +95,7 @@ def test_what_is_missing_from_the_header_is_named(saved):
 
 def test_terms_of_the_next_query_are_worked_out_anew(saved):
     """So nobody can write into a file that the next query is certain, or that the budget allows it."""
-    for place in (budget.SIGMA, budget.LEAST, budget.REASON, budget.EAGERNESS):
+    for place in (books.SIGMA, books.LEAST, books.REASON, books.EAGERNESS):
         held = osamd.OSAMD.from_bytes(changed(saved, "book", place, 0.7))
         assert np.array_equal(held._book, saved.arrays["book"])
 

@@ -11,7 +11,7 @@ from osamd.prequential import generated as made
 from osamd.prequential.generated import MADE
 from osamd.prequential.groups import ALL, CHOSEN, TESTED
 from osamd.prequential.keel import KEEL
-from osamd.prequential.peers import TABLE_STEP, Rows, Score, scored
+from osamd.prequential.peers import TABLE_STEP, PeerRows, RunScore, scored
 from osamd.prequential.refitted import REFITTED, Threshold, first_allowed, stand_in
 from osamd.prequential.shipped import SHIPPED
 from osamd.prequential.standings import distinct, gaps, standing
@@ -34,7 +34,7 @@ def blobs(rounds=300, classes=3):
     generator = np.random.default_rng(2)
     y = generator.integers(0, classes, rounds)
     x = generator.normal(size=(rounds, classes)) + 6.0 * np.eye(classes)[y]
-    return Rows((x[:0], y[:0]), (x, y), classes, TABLE_STEP)
+    return PeerRows((x[:0], y[:0]), (x, y), classes, TABLE_STEP)
 
 
 # Streams
@@ -147,15 +147,15 @@ def test_a_peer_that_has_met_one_class_asks_until_it_meets_another(name):
     x, _ = blobs(100).stream
     y = np.zeros(100, np.int64)
     y[60:] = 1
-    score = REFITTED[name].play(Rows((x[:0], y[:0]), (x[:60], y[:60]), 2, TABLE_STEP), 0.2, 0)
-    assert score == Score(1.0, 0.2, 1.0)
+    score = REFITTED[name].play(PeerRows((x[:0], y[:0]), (x[:60], y[:60]), 2, TABLE_STEP), 0.2, 0)
+    assert score == RunScore(1.0, 0.2, 1.0)
 
 
 def test_a_window_forgets_and_so_follows_a_flip_that_all_labels_do_not():
     pytest.importorskip("sklearn")
     x, y = blobs(2000, classes=2).stream
     y = np.where(np.arange(2000) < 1000, y, 1 - y)
-    rows = Rows((x[:0], y[:0]), (x, y), 2, TABLE_STEP)
+    rows = PeerRows((x[:0], y[:0]), (x, y), 2, TABLE_STEP)
     recent, all_labels = (REFITTED[name].play(rows, 0.5, 0) for name in ("logistic-150", "logistic-all"))
     assert recent.accuracy > all_labels.accuracy + 0.1
 
@@ -171,7 +171,7 @@ def test_windows_that_hold_all_labels_play_as_one():
 
 def test_balanced_accuracy_is_the_mean_recall_of_the_classes_that_occur():
     truth = np.array([0] * 90 + [2] * 10)
-    assert scored([0] * 100, truth, 5) == Score(0.9, 0.05, 0.5)
+    assert scored([0] * 100, truth, 5) == RunScore(0.9, 0.05, 0.5)
     assert scored([0] * 45 + [1] * 45 + [2] * 10, truth, 5).balanced_accuracy == 0.75
 
 
@@ -181,7 +181,9 @@ def test_balanced_accuracy_is_the_mean_recall_of_the_classes_that_occur():
 def test_a_score_is_played_once_and_kept_until_rows_budget_or_version_change(tmp_path, monkeypatch):
     pytest.importorskip("river")
     pytest.importorskip("sklearn")
-    plan = compared.Plan(["Phishing"], [0.1], ["nearest"], seeds=2, rounds=60, kept=tmp_path / "new" / "peers.jsonl")
+    plan = compared.Comparison(
+        ["Phishing"], [0.1], ["nearest"], seeds=2, rounds=60, kept=tmp_path / "new" / "peers.jsonl"
+    )
     first = compared.played_peers(plan, workers=1)
     kept = kept_scores(plan.kept)
     assert len(kept) == 2
@@ -199,16 +201,16 @@ def test_a_score_is_played_once_and_kept_until_rows_budget_or_version_change(tmp
 def test_a_line_that_was_cut_short_does_not_count_and_a_damaged_one_is_named(tmp_path):
     path = tmp_path / "peers.jsonl"
     assert kept_scores(path) == {}
-    line = {"rows": "ab", "seed": 0, "budget": 0.1, "peer": "p", "version": "1"} | Score(0.9, 0.1, 0.8)._asdict()
+    line = {"rows": "ab", "seed": 0, "budget": 0.1, "peer": "p", "version": "1"} | RunScore(0.9, 0.1, 0.8)._asdict()
     path.write_text(json.dumps(line) + "\n" + json.dumps(line)[:20])
-    assert kept_scores(path) == {Key("ab", 0, 0.1, "p", "1"): Score(0.9, 0.1, 0.8)}
+    assert kept_scores(path) == {Key("ab", 0, 0.1, "p", "1"): RunScore(0.9, 0.1, 0.8)}
     path.write_text(json.dumps(line)[:20] + "\n" + json.dumps(line) + "\n")
     with pytest.raises(InputError, match="line 1 is no JSON"):
         kept_scores(path)
 
 
 def test_slow_peers_come_last_and_play_fewer_seeds():
-    plan = compared.Plan(["wine"], [0.1, 0.05], ["forest-all", "nearest"], seeds=5, slow_seeds=2)
+    plan = compared.Comparison(["wine"], [0.1, 0.05], ["forest-all", "nearest"], seeds=5, slow_seeds=2)
     assert [(trial.budget, trial.seed) for trial in plan.trials("forest-all")] == [(0.1, 0), (0.05, 0), (0.05, 1)]
     assert len(plan.trials("nearest")) == len(plan.trials(OURS)) == 10
     order = cheapest_first(plan.trials("forest-all") + plan.trials("nearest"))
@@ -217,7 +219,7 @@ def test_slow_peers_come_last_and_play_fewer_seeds():
 
 
 def test_the_tables_say_where_a_peer_plays_fewer_seeds():
-    plan = compared.Plan(["wine"], [0.05, 0.1], ["forest-all", "nearest"], seeds=5, slow_seeds=3)
+    plan = compared.Comparison(["wine"], [0.05, 0.1], ["forest-all", "nearest"], seeds=5, slow_seeds=3)
     assert "play 3 seeds at 5 %, 1 seed at 10 %" in compared.fewer_seeds(plan, plan.budgets)[0]
     assert compared.fewer_seeds(plan._replace(peers=["nearest"]), plan.budgets) == []
     assert compared.fewer_seeds(plan._replace(seeds=1), plan.budgets) == []
@@ -237,7 +239,7 @@ def test_our_learner_plays_the_rows_that_the_peers_play_and_keeps_the_budget():
 
 
 def scores(*accuracies):
-    return {seed: Score(one, 0.05, one / 2) for seed, one in enumerate(accuracies)}
+    return {seed: RunScore(one, 0.05, one / 2) for seed, one in enumerate(accuracies)}
 
 
 FOUND = {

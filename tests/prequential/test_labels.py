@@ -7,8 +7,8 @@ import pytest
 
 from osamd.cli.app import main
 from osamd.prequential import peers
-from osamd.prequential.label_runs import STREAMS, Task, played
-from osamd.prequential.labels import Answer, label_curve, labels_for, sentence
+from osamd.prequential.label_runs import STREAMS, LabelRun, played
+from osamd.prequential.labels import LabelsNeeded, label_curve, labels_for, sentence
 
 QUICK = ("--rounds", "150", "--budgets", "20%,10%", "--seeds", "2", "--warmup", "40", "--workers", "1")
 
@@ -40,15 +40,15 @@ def table(tmp_path):
 @pytest.mark.parametrize(
     ("points", "answer"),
     [
-        ([(0.01, 0.90), (0.04, 0.94), (0.16, 0.98)], Answer(0.02, smallest=False, falls=False)),
-        ([(0.16, 0.98), (0.04, 0.94), (0.01, 0.90)], Answer(0.02, smallest=False, falls=False)),
-        ([(0.01, 0.90), (0.04, 0.92)], Answer(0.04, smallest=False, falls=False)),
-        ([(0.01, 0.93), (0.04, 0.94)], Answer(0.01, smallest=True, falls=False)),
-        ([(0.01, 0.93), (0.04, 0.91), (0.16, 0.94)], Answer(0.01, smallest=True, falls=True)),
-        ([(0.01, 0.90), (0.04, 0.94), (0.16, 0.91)], Answer(0.02, smallest=False, falls=True)),
-        ([(0.01, 0.90), (0.04, 0.919)], Answer(None, smallest=False, falls=False)),
-        ([(0.0, 0.90), (0.04, 0.93)], Answer(0.04, smallest=False, falls=False)),
-        ([(0.02, 0.95)], Answer(0.02, smallest=True, falls=False)),
+        ([(0.01, 0.90), (0.04, 0.94), (0.16, 0.98)], LabelsNeeded(0.02, smallest=False, falls=False)),
+        ([(0.16, 0.98), (0.04, 0.94), (0.01, 0.90)], LabelsNeeded(0.02, smallest=False, falls=False)),
+        ([(0.01, 0.90), (0.04, 0.92)], LabelsNeeded(0.04, smallest=False, falls=False)),
+        ([(0.01, 0.93), (0.04, 0.94)], LabelsNeeded(0.01, smallest=True, falls=False)),
+        ([(0.01, 0.93), (0.04, 0.91), (0.16, 0.94)], LabelsNeeded(0.01, smallest=True, falls=True)),
+        ([(0.01, 0.90), (0.04, 0.94), (0.16, 0.91)], LabelsNeeded(0.02, smallest=False, falls=True)),
+        ([(0.01, 0.90), (0.04, 0.919)], LabelsNeeded(None, smallest=False, falls=False)),
+        ([(0.0, 0.90), (0.04, 0.93)], LabelsNeeded(0.04, smallest=False, falls=False)),
+        ([(0.02, 0.95)], LabelsNeeded(0.02, smallest=True, falls=False)),
     ],
 )
 def test_the_labels_needed_lie_where_the_curve_first_reaches_the_target(points, answer):
@@ -110,8 +110,8 @@ def test_a_missing_peer_is_left_out_and_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("osamd.prequential.labels.PEERS", missing)
     assert labels("two-point", *QUICK, "--methods", "osamd-preset", "--out", str(tmp_path)) == 0
     printed = capsys.readouterr().out
-    assert "Left out, for it is not installed: scikit-activeml" in printed
-    assert "Left out, for it is not installed: river" in printed
+    assert "Left out, since it is not installed: scikit-activeml" in printed
+    assert "Left out, since it is not installed: river" in printed
     content = json.loads((tmp_path / "labels.json").read_text())
     assert list(content["methods"]) == ["osamd-preset"]
     assert content["left_out"]["river-entropy"] == "river"
@@ -124,7 +124,7 @@ def test_the_same_seeds_give_the_same_curve():
 
 @pytest.mark.parametrize("stream", STREAMS)
 def test_every_stream_by_name_can_be_played(stream):
-    score = played(Task(stream, 120, 40, "osamd-preset", 0.1, 0))
+    score = played(LabelRun(stream, 120, 40, "osamd-preset", 0.1, 0))
     assert 0.0 < score.accuracy <= 1.0
     assert 0.0 < score.labels <= 0.1
 
@@ -135,7 +135,7 @@ def test_a_peer_learns_the_source_and_repeats_itself(name):
     generator = np.random.default_rng(1)
     y = generator.integers(0, 2, 140)
     x = generator.normal(size=(140, 2)) + 6.0 * y[:, None]
-    rows = peers.Rows((x[:40], y[:40]), (x[40:], y[40:]), 2, peers.TABLE_STEP)
+    rows = peers.PeerRows((x[:40], y[:40]), (x[40:], y[40:]), 2, peers.TABLE_STEP)
     score = peers.PEERS[name].play(rows, 0.1, 0)
     assert score.accuracy > 0.95
     assert score == peers.PEERS[name].play(rows, 0.1, 0)
@@ -148,7 +148,7 @@ def test_a_peer_learns_a_class_that_its_source_does_not_hold(name):
     y = generator.integers(0, 3, 200)
     x = generator.normal(size=(200, 2)) + 4.0 * np.stack([y == 1, y == 2], axis=1)
     first = y[:60] < 2
-    rows = peers.Rows((x[:60][first], y[:60][first]), (x[60:], y[60:]), 3, peers.TABLE_STEP)
+    rows = peers.PeerRows((x[:60][first], y[:60][first]), (x[60:], y[60:]), 3, peers.TABLE_STEP)
     assert peers.PEERS[name].play(rows, 0.2, 0).accuracy > 0.8
 
 
@@ -157,7 +157,7 @@ def blobs(rounds):
     generator = np.random.default_rng(2)
     y = generator.integers(0, 3, rounds)
     x = generator.normal(size=(rounds, 2)) + 6.0 * np.stack([y == 1, y == 2], axis=1)
-    return peers.Rows((x[:0], y[:0]), (x, y), 3, peers.TABLE_STEP)
+    return peers.PeerRows((x[:0], y[:0]), (x, y), 3, peers.TABLE_STEP)
 
 
 @pytest.mark.parametrize("name", peers.PEERS)
@@ -196,7 +196,7 @@ def test_refitted_peers_play_on_tables_alone():
 
 def test_rows_are_scaled_by_what_came_before_them():
     x = np.array([[0.0, 5.0], [2.0, 5.0], [1.0, 5.0], [9.0, 5.0]])
-    rows = peers.Rows((x[:2], np.array([0, 1])), (x[2:], np.array([0, 1])), 2, 1.0)
+    rows = peers.PeerRows((x[:2], np.array([0, 1])), (x[2:], np.array([0, 1])), 2, 1.0)
     even = peers.scaled(rows)
     assert np.allclose(even.source[0], [[-1.0, 0.0], [1.0, 0.0]])
     assert np.allclose(even.stream[0][:, 0], [0.0, (9.0 - 3.0) / np.std([0.0, 2.0, 1.0, 9.0])])
@@ -210,7 +210,7 @@ def test_rows_are_scaled_by_what_came_before_them():
         (("rotating-gaussian", "--label", "y"), "leave out --label"),
         (("rotating-gaussian", "--budgets", "150%"), "`--budgets 150%`"),
         (("rotating-gaussian", "--budgets", ","), "name at least one share"),
-        (("rotating-gaussian", "--budgets", "1%", "--rounds", "50"), "that is no label"),
+        (("rotating-gaussian", "--budgets", "1%", "--rounds", "50"), "that is less than one label"),
         (("rotating-gaussian", "--methods", "osmad"), "Did you mean 'osamd'?"),
         (("rotating-gaussian", "--methods", "omd-all"), "that keeps a budget"),
         (("rotating-gaussian", "--warmup", "3"), "at least 20 labelled samples"),

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from osamd import OSAMD
-from osamd.accounting import budget
+from osamd.accounting import book as books
+from osamd.accounting import budget, steering
 from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
 from osamd.preset.arbiter import POWER, limits
@@ -25,9 +26,9 @@ def plain_rounds(state, work, book, rows, labels, uniforms, floor):
     """Opinions and queries of the plain round, every label told at once."""
     said = []
     for row, label, u in zip(rows, labels.tolist(), uniforms, strict=True):
-        sigma, least, _ = budget.terms(book)
+        sigma, least, _ = books.terms(book)
         opinion = observe(state, work, row, u, sigma, least)
-        budget.enter(book, opinion.margin**POWER, opinion.probability, opinion.query)
+        steering.enter(book, opinion.margin**POWER, opinion.probability, opinion.query)
         if opinion.query and state[layout.KEPT] >= state[layout.CAPACITY]:
             seen = layout.work_of(work, state)
             state = layout.resized(state, capacity=layout.more_room(int(state[layout.CAPACITY])))
@@ -46,8 +47,8 @@ def test_the_compiled_learner_plays_the_plain_round(classes, sourced):
     x, y = table(classes, 420)
     first, rows = (60, x[60:]) if sourced else (0, x)
     rate, floor = limits(0.2, None)
-    book = budget.open_book(budget.budget(rate, floor=floor), 1.0, "margin")
-    budget.hasten(book, on=not sourced)
+    book = steering.open_book(budget.budget(rate, floor=floor), 1.0, "margin")
+    steering.hasten(book, on=not sourced)
     state = layout.open_state(4, classes, rate)
     if sourced:
         learner = OSAMD.from_source(x[:first], y[:first], classes=range(classes), budget=0.2, seed=3)

@@ -149,7 +149,7 @@ def test_learners_that_cannot_take_in_classes_say_so(make, tmp_path):
     with Web(make(tmp_path / "state")) as web:
         reply = web.post("/v1/classes", {"name": "elk"})
         assert reply.status == 422
-        assert "the default learner of linear models takes in others" in reply.json()["error"]["message"]
+        assert "only the default learner of linear models can add classes" in reply.json()["error"]["message"]
 
 
 def test_second_opinions_go_on_with_a_new_class(tmp_path, log_url):

@@ -308,7 +308,7 @@ def test_init_refuses_a_module_that_cannot_be_used(network, tmp_path, capsys):
     assert "install it" in refused(capsys, *steps, "no_such_module:network")
     assert "install it" in refused(capsys, *steps, f"{network}:no_such_function")
     assert "weights.pt is not here); mend it" in refused(capsys, *steps, f"{network}:nothing")
-    assert "3 are named, and the module tells 2 apart" in refused(capsys, *steps, f"{network}:two")
+    assert "3 are named, but the module tells 2 apart" in refused(capsys, *steps, f"{network}:two")
     shaped = (*steps, f"{network}:network", "--shape")
     assert "as in 1,28,28" in refused(capsys, *shaped, "four")
     assert "that is 25 numbers, and a sample of the schema has 16" in refused(capsys, *shaped, "1,5,5")

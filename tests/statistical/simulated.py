@@ -7,9 +7,11 @@ import numba
 import numpy as np
 
 from osamd.accounting import budget as budgets
+from osamd.accounting import steering
 from osamd.accounting.accuracy import accuracy
-from osamd.accounting.budget import enter, open_book, terms
+from osamd.accounting.book import terms
 from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, confirm, expect, lost, open_meter
+from osamd.accounting.steering import enter, open_book
 from osamd.compiled.lowering import lower
 from osamd.paper.queries import query_probability
 from osamd.preset.arbiter import POWER
@@ -156,7 +158,7 @@ def of_default(seed, case, rate, many=5000, hasty=False, floor=None):
     other = (label + 1 + generator.integers(0, case.classes - 1, many)) % case.classes
     decision = np.where(right, label, other)
     book = open_book(budgets.budget(rate, floor=budgets.audit(rate) if floor is None else floor), 1.0, "margin")
-    budgets.hasten(book, on=hasty)
+    steering.hasten(book, on=hasty)
     probability, asked = np.zeros(many), np.zeros(many, dtype=bool)
     fast_steer(book, margin, generator.random(many), POWER, probability, asked)
     return Rounds(decision, decision, margin, probability, asked, label)

@@ -8,8 +8,10 @@ import pytest
 from simulated import Case, at_odds, of_default
 
 from osamd.accounting.accuracy import accuracy
-from osamd.accounting.budget import asked, audit, budget, enter, open_book, terms
+from osamd.accounting.book import asked, terms
+from osamd.accounting.budget import audit, budget
 from osamd.accounting.meter import confirm, expect, open_meter
+from osamd.accounting.steering import enter, open_book
 from osamd.accounting.target import CHECK_EVERY, share_needed, steer_to_target
 from osamd.compiled.lowering import lower
 from osamd.paper.queries import query_probability

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from osamd.accounting import accuracy as honest
+from osamd.accounting import accuracy as accuracies
 from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, ROUNDS
 from osamd.checks import ROUNDING, require_shaped, require_that, require_within
 from osamd.errors import InputError
@@ -26,16 +26,16 @@ from osamd.preset.sound import WORST_LOSS
 
 
 class NetworkSamples(ABC):
-    """A fleet of one of either kind; samples are batches of one, in memory of their own."""
+    """What the cores of networks share: a fleet of one, whose samples are batches of one."""
 
     fleet: Any
     book: Array
     meter: Array
     remedy: str
-    """What to make anew where the learner is lost."""
+    """What to change when the learner is spoilt."""
     _row: Tensor
     _kind: torch.dtype
-    """That of the samples."""
+    """The type of the samples."""
 
     _score: Any
 
@@ -45,21 +45,21 @@ class NetworkSamples(ABC):
 
     @abstractmethod
     def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
-        """What the networks say of a sample; row and score are kept."""
+        """What the networks say about a sample; the sample and its score are kept."""
 
     def await_labels(self, samples: list[Tensor]) -> None:  # noqa: B027
-        """Networks ask for what they want to know, whatever else is awaited."""
+        """Networks ask without regard to the labels that are pending."""
 
     @abstractmethod
     def learn(self, y: int, weight: float = 0.0) -> None:
-        """The second half, for the sample seen last."""
+        """The second half, for the sample observed last."""
 
     @abstractmethod
     def probabilities(self, score: Array) -> list[float]:
-        """Those that a decision's score stands for."""
+        """The probabilities of the classes, from the score of a decision."""
 
     def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> None:
-        honest.confirm(self.meter, t, probability, expected, decision, pseudolabel, y)
+        accuracies.confirm(self.meter, t, probability, expected, decision, pseudolabel, y)
 
     def copied(self, sample: Tensor) -> Tensor:
         return sample
@@ -69,8 +69,8 @@ class NetworkSamples(ABC):
 
     def refusal(self, sample: Tensor) -> InputError:
         return InputError(
-            "`ask`: the scores are not finite: the sample is too large, or the steps have been and the learner is lost;"
-            f" then load an earlier save or make a new one with {self.remedy}."
+            "`ask`: the scores are not finite: the sample is too large, or the steps were too large and have spoilt the"
+            f" learner; then load an earlier save or make a new learner with {self.remedy}."
         )
 
     def stacked(self, samples: list[Tensor]) -> Array:
@@ -84,7 +84,7 @@ class NetworkSamples(ABC):
         return {name: rows.cpu().numpy().copy() for name, rows in self._kept().items()}
 
     def no_samples(self) -> Array:
-        """A stack of none."""
+        """An empty stack of samples."""
         none: Array = torch.zeros(0, *self.fleet.sample, dtype=self._kind).numpy()
         return none
 
@@ -93,7 +93,7 @@ class NetworkSamples(ABC):
             rows.copy_(torch.from_numpy(require_shaped(arrays, name, rows.cpu().numpy())))
 
     def _kept(self) -> dict[str, Tensor]:
-        """What is saved; the book is saved with every learner."""
+        """The tensors to save; the book is saved separately, as for every learner."""
         return {name: tensor for name, tensor in self.fleet.kept().items() if name != "books"}
 
 
@@ -135,7 +135,7 @@ class NetworkCore(NetworkSamples):
 
 
 class PresetNetworkCore(NetworkSamples):
-    """The preset, whose fleet has the book of its budget."""
+    """The preset, whose fleet holds the book of its budget."""
 
     remedy = "samples of the scale that the network was trained on"
 
@@ -176,7 +176,7 @@ class PresetNetworkCore(NetworkSamples):
 
     @property
     def believes_teacher(self) -> bool:
-        """Whether the arbiter weighs the teacher more than the student."""
+        """Whether the arbiter gives the teacher more weight than the student."""
         student, teacher = self.fleet.losses[0]
         return bool(teacher + HANDICAP < student)
 
@@ -203,7 +203,7 @@ _count = counting(_decided)
 
 @contextmanager
 def taking() -> Iterator[None]:
-    """Say of whatever a user's module raises that it does not take the sample."""
+    """Report whatever a user's module raises as a sample that the module cannot take."""
     try:
         yield
     except Exception as error:
@@ -213,6 +213,6 @@ def taking() -> Iterator[None]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without recording gradients, and outside of inference mode, whose tensors cannot be used later."""
+    """Record no gradients, and leave inference mode, whose tensors cannot be used later."""
     with torch.inference_mode(False), torch.no_grad():
         yield

@@ -1,5 +1,7 @@
-"""The halves of the round for ask and tell: with the book of the budget, the meter of the accuracy, and statistics of
-the features, all in the one vector of `osamd.compiled.memory`, since every argument of a compiled call costs.
+"""The two halves of the paper's round for ask and tell, compiled.
+
+The book of the budget, the meter of the accuracy and the statistics of the features lie in the one vector of
+`osamd.compiled.memory`, since every argument of a compiled call takes time.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ PARTS = 15
 """Which number of the memory says where the four places of book, meter, statistics and end stand."""
 
 
-class Rows(ABC):
-    """What linear models have in common: their samples are rows of so many numbers."""
+class LinearSamples(ABC):
+    """What the cores of linear models share: their samples are rows of a fixed number of features."""
 
     book: Array
     meter: Array
-    too_large = "x holds numbers too large for the model; leave out or scale down what is so large."
+    too_large = "x holds numbers that are too large for the model; leave them out or scale them down."
 
     def __init__(self, features: int) -> None:
         self.features = features
@@ -44,7 +46,7 @@ class Rows(ABC):
     def refusal(self, sample: Array) -> InputError:
         if len(sample) != self.features:
             return InputError(
-                f"`ask(x=...)`: x has {len(sample)} numbers; the model takes {self.features}, one a feature."
+                f"`ask(x=...)`: x has {len(sample)} numbers; the model takes {self.features}, one per feature."
             )
         if not np.isfinite(sample).all():
             return InputError(
@@ -54,7 +56,7 @@ class Rows(ABC):
         return InputError(f"`ask(x=...)`: {self.too_large}")
 
     def await_labels(self, samples: list[Array]) -> None:  # noqa: B027
-        """Most models ask for what they want to know, whatever else is awaited."""
+        """Most models ask without regard to the labels that are pending."""
 
     def stacked(self, samples: list[Array]) -> Array:
         return np.array(samples)
@@ -67,25 +69,25 @@ class Rows(ABC):
         return {name: place.copy() for name, place in self._places().items()}
 
     def no_samples(self) -> Array:
-        """A stack of none."""
+        """An empty stack of samples."""
         return np.zeros((0, self.features))
 
     @abstractmethod
     def restore(self, arrays: dict[str, Array]) -> None:
-        """Take up what `arrays` gave, checked."""
+        """Check and restore what `arrays` returned."""
 
     @abstractmethod
     def _places(self) -> dict[str, Array]:
-        """What has been learned, by name: views, to be saved and taken up again."""
+        """What has been learned, by name, as views that can be saved and restored."""
 
 
-class LinearCore(Rows):
+class LinearCore(LinearSamples):
     """A linear model for `osamd.learner.ask_tell`, compiled. With `standardise` features are scaled by running
     statistics."""
 
     too_large = (
-        "the scores are not finite: x is too large, or the steps have been too large for these features and the learner"
-        " is lost. Then load an earlier save or make a new one, scale the features (standardise=True), or lower eta or"
+        "the scores are not finite: x is too large, or the steps were too large for these features and have spoilt the"
+        " learner. Then load an earlier save or make a new one, scale the features (standardise=True), or lower eta or"
         " the L2 term."
     )
 
@@ -138,7 +140,7 @@ class LinearCore(Rows):
         return weights
 
     def start(self, weights: Array) -> None:
-        """Let both models begin here."""
+        """Start both models from these weights."""
         model, geometry = self._learner.model, self._learner.geometry
         if model.signed:
             weights = np.concatenate([np.maximum(weights, 0.0), np.maximum(-weights, 0.0)], axis=-1)
@@ -147,7 +149,7 @@ class LinearCore(Rows):
             place[:] = geometry.project(weights).reshape(place.shape)
 
     def gather(self, rows: Array) -> None:
-        """Begin the statistics with those of a whole table."""
+        """Start the statistics from a whole table."""
         features, held = rows.shape[1], self._statistics
         with np.errstate(over="ignore"):
             squares = ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
@@ -157,7 +159,7 @@ class LinearCore(Rows):
         held[1 + features : 1 + 2 * features] = squares
 
     def scaled(self, rows: Array) -> Array:
-        """A table by the statistics as they are."""
+        """A table, standardised by the current statistics."""
         features, held = rows.shape[1], self._statistics
         mean, variance = held[1 : 1 + features], held[1 + features : 1 + 2 * features] / max(held[0], 1.0)
         varies = variance > 1e-24 * mean * mean
@@ -183,7 +185,7 @@ class LinearCore(Rows):
 
 
 def _require_inside(name: str, weights: Array, inside: DecisionSet) -> None:
-    """Refuse weights outside of the decision set; those of a learner that is lost are not finite, which `ask` says."""
+    """Refuse weights outside the decision set; `ask` reports a learner whose weights are not finite."""
     if not np.isfinite(weights).all():
         return
     slack = ROUNDING * max(1.0, float(np.abs(weights).max()))
@@ -204,10 +206,10 @@ def parts(memory: Any) -> Any:
 
 
 def standardised(statistics: Any, x: Any) -> Any:
-    """x with each feature less its mean and over its deviation, both of all samples told and of this one.
+    """x standardised by the mean and deviation of all samples learned so far and of x itself.
 
-    The statistics hold their number, then means, sums of squared deviations, x as it came, and x standardised. A
-    feature that has not varied yet is 0.
+    The statistics hold the number of samples, then means, sums of squared deviations, x as it came, and x standardised.
+    A feature that has not varied yet becomes 0.
     """
     n, d = statistics[0] + 1.0, x.shape[0]
     means, squares = statistics[1 : 1 + d], statistics[1 + d : 1 + 2 * d]
@@ -218,7 +220,7 @@ def standardised(statistics: Any, x: Any) -> Any:
         variance = (squares[i] + (x[i] - means[i]) * (x[i] - mean)) / n
         scaled[i] = (x[i] - mean) / math.sqrt(variance) if variance > 1e-24 * mean * mean else 0.0 * x[i]
         if not variance < math.inf:
-            scaled[i] = math.nan  # so that the sample is refused: such a square would blind the feature for ever
+            scaled[i] = math.nan  # refuses the sample: such a square would hide the feature forever
     return scaled
 
 
@@ -274,7 +276,7 @@ def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
     row, number, label = numba.types.float64[::1], numba.types.float64, numba.types.int64
     for half, signature in zip(halves_of_round, ((row, row, number), (row, label)), strict=True):
         half.compile(signature)
-        half.disable_compile()  # another kind of array is copied, which takes no seconds
+        half.disable_compile()  # another kind of array is copied instead, which is quick
     return halves_of_round
 
 
@@ -283,7 +285,9 @@ def confirming() -> Any:
     """`osamd.accounting.accuracy.confirm`, compiled."""
     lower(confirm)
 
-    def told(meter: Any, t: Any, probability: Any, expected: Any, decision: Any, pseudolabel: Any, y: Any) -> Any:
+    def enter_label(
+        meter: Any, t: Any, probability: Any, expected: Any, decision: Any, pseudolabel: Any, y: Any
+    ) -> Any:
         confirm(meter, t, probability, expected, decision, pseudolabel, y)
 
-    return jit(told)
+    return jit(enter_label)

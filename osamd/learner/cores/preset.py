@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from osamd.accounting import budget
-from osamd.accounting.budget import hasten
+from osamd.accounting import book as books
 from osamd.accounting.meter import NO_SOURCE, ROUNDS, widened
+from osamd.accounting.steering import hasten
 from osamd.checks import require_that
 from osamd.compiled.lowering import jit, lower
 from osamd.errors import InputError, require_place
-from osamd.learner.cores.paper import Rows, confirming
+from osamd.learner.cores.paper import LinearSamples, confirming
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
 from osamd.paper.scores import UNLABELLED
@@ -30,18 +30,18 @@ from osamd.preset.sound import check_capacity, check_state
 from osamd.preset.views import named
 
 FROM_SOURCE = MOST // 2
-"""Rows of the source that are remembered at most: half of the memory stays free for labels of the stream."""
+"""The most rows of the source that are remembered: half of the memory stays free for labels of the stream."""
 
 LARGEST = 1e150
-"""Features beyond it are refused: a sum of squares of larger numbers may pass the range of floats."""
+"""Larger features are refused: the sum of their squares may overflow."""
 
 
-class PresetCore(Rows):
+class PresetCore(LinearSamples):
     """The default learner's experts and arbiter, for `osamd.learner.ask_tell`."""
 
     def __init__(self, features: int, classes: int, book: Array, meter: Array) -> None:
         super().__init__(features)
-        rate = float(book[budget.RATE])
+        rate = float(book[books.RATE])
         self._take(layout.open_state(features, classes, rate))
         self._pseudolabel = 0
         hasten(book, on=True)
@@ -82,9 +82,9 @@ class PresetCore(Rows):
         return list((shares / shares.sum()).tolist())
 
     def weights(self, *, teacher: bool) -> Array:
-        """The plain weights of the student, or of the regression over all that is remembered, on features as they come.
+        """The weights of the student, or of the regression over the whole memory, for unscaled features.
 
-        For two classes one row, whose score is positive for the second.
+        For two classes it is one row, whose score is positive for the second class.
         """
         parts = self._parts
         held: Array = parts.student.copy()
@@ -95,12 +95,12 @@ class PresetCore(Rows):
         return held[1] - held[0] if self._classes == 2 else held
 
     def start(self, weights: Array) -> None:
-        """Let this model be the source; there is then no need to hurry for labels."""
+        """Let this model be the source; the first labels are then not urgent."""
         layout.begin(self._state, np.stack([-0.5 * weights, 0.5 * weights]) if self._classes == 2 else weights)
         hasten(self.book, on=False)
 
     def gather(self, rows: Array) -> None:
-        """Begin the scale with the last rows of a table."""
+        """Start the scale from the last rows of a table."""
         self._compiled.gather(self._state, self._work, np.ascontiguousarray(rows[-4 * int(HORIZON) :]))
         if not np.isfinite(self._parts.scale.variance).all():
             raise InputError("`from_source(X=...)`: X holds numbers too large to be squared; scale its columns.")
@@ -117,7 +117,7 @@ class PresetCore(Rows):
         )
 
     def add_class(self) -> None:
-        """Make room for a class that was not there before, here and in the meter; observe again before learning."""
+        """Make room for a new class, here and in the meter; observe again before learning."""
         self._take(layout.resized(self._state, classes=self._classes + 1))
         self.meter = widened(self.meter, self._classes)
         self.confirm = partial(confirming(), self.meter)
@@ -128,8 +128,8 @@ class PresetCore(Rows):
     def restore(self, arrays: dict[str, Array]) -> None:
         if "scale.centre" not in arrays:
             raise InputError(
-                "`load(...)`: the file holds the default learner of an earlier version, whose experts this one does not"
-                " have; load it with the osamd that wrote it, or make a new learner with from_source."
+                "`load(...)`: the file holds the default learner of an earlier version, which had other experts;"
+                " load it with the osamd that wrote it, or make a new learner with from_source."
             )
         head = require_place(arrays, "head", (layout.HEAD,))
         self._take(layout.resized(self._state, capacity=check_capacity(head)))
@@ -138,15 +138,15 @@ class PresetCore(Rows):
             place[:] = require_place(arrays, name, place.shape)
         require_that(self._state[: layout.ROUNDS] == sizes, f"head holds the sizes {head[: layout.ROUNDS].tolist()}")
         check_state(self._parts, int(self.meter[ROUNDS]))
-        self._state[layout.RATE] = self.book[budget.RATE]
+        self._state[layout.RATE] = self.book[books.RATE]
         sourced, kept = self._state[layout.SOURCED] > 0.0, self._state[layout.KEPT] > 0.0
-        hasten(self.book, on=not sourced and not kept)  # a book made anew
+        hasten(self.book, on=not sourced and not kept)  # for a book that was just opened
 
     def _places(self) -> dict[str, Array]:
         return named(self._parts)
 
     def _score(self) -> Any:
-        """The logarithms of the mixture: for two classes the log odds of the second."""
+        """The logarithms of the mixture, or for two classes the log odds of the second one."""
         mixture = self._seen.mixture
         if self._classes == 2:
             second = float(mixture[1])
@@ -164,7 +164,7 @@ class Compiled(NamedTuple):
 
 
 def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
-    """The preset's decision; close to a query that is still pending it asks for the sake of the audit alone."""
+    """The preset's decision; close to a pending query it asks only for the audit."""
     state, work, book, waiting = model
     if x.shape[0] != int(state[layout.FEATURES]):
         return refused()
@@ -172,7 +172,7 @@ def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
         if not abs(x[i]) <= LARGEST:
             return refused()
     if close_to_pending(state, layout.parts_of(state).scale, waiting, x):
-        sigma, floor = 0.0, min(floor, book[budget.FLOOR])
+        sigma, floor = 0.0, min(floor, book[books.FLOOR])
     label, pseudolabel, margin, query, probability = observe(state, work, x, u, sigma, floor)
     if label < 0:
         return refused()
@@ -216,5 +216,5 @@ def _halves() -> Compiled:
     )
     for half, signature in zip(halves, signatures, strict=True):
         half.compile(signature)
-        half.disable_compile()  # another kind of array is copied, which takes no seconds
+        half.disable_compile()  # another kind of array is copied instead, which is quick
     return halves

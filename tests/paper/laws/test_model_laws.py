@@ -69,7 +69,7 @@ def test_augment_takes_lists_and_whole_numbers_as_floats() -> None:
         ([[[1.0, 2.0], [0.0, math.nan]]], "row 0, 1 holds"),
         (["a", "b"], "x must be numbers"),
         ([1.0, 2.0j], r"it holds complex128"),
-        ([[1.0], [2.0, 3.0]], "rows of one length"),
+        ([[1.0], [2.0, 3.0]], "rows of equal length"),
         (None, "x must be numbers|x has shape"),
     ],
 )
@@ -111,7 +111,7 @@ def test_a_start_is_checked_and_copied() -> None:
         ([1.0, math.nan, 0.0], "must be finite"),
         ([1.0, math.inf, 0.0], "must be finite"),
         (["a", "b", "c"], "must be numbers"),
-        ([[1.0], [2.0, 3.0]], "rows of one length"),
+        ([[1.0], [2.0, 3.0]], "rows of equal length"),
     ],
 )
 def test_a_bad_start_is_refused(start: object, says: str) -> None:
