@@ -10,8 +10,9 @@ import numpy as np
 
 from osamd.compiled.blocks import DIVERGED, GOOD, flat_block, general_block, kind_of_round, once
 from osamd.compiled.lowering import jit
-from osamd.compiled.memory import one_sample, params
+from osamd.compiled.memory import STUDENT, TEACHER, params
 from osamd.compiled.several_classes import rows_block
+from osamd.compiled.stepwise import stepwise_kernels
 from osamd.errors import InputError, lookup
 from osamd.numerics import Array
 from osamd.paper.algorithm import State
@@ -49,7 +50,7 @@ class Totals(NamedTuple):
         return self.asked / self.rounds
 
 
-class Played(NamedTuple):
+class CompiledRun(NamedTuple):
     """What came out of a stream: the ledger, with columns of length 0 where they were not kept, state and totals."""
 
     ledger: Ledger
@@ -76,7 +77,7 @@ def play(
     columns: Sequence[str] = tuple(COLUMNS),
     keep_params: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> Played:
+) -> CompiledRun:
     """`osamd.paper.play.play`, compiled: the same queries on every round, parameters equal to rounding.
 
     Memory is that of one block and of the `columns` kept, so with columns=() it does not grow with the stream.
@@ -125,24 +126,25 @@ def play(
     columns_kept = dict(zip(COLUMNS, kept, strict=False))
     ledger = Ledger(label=label, params=kept[-1].reshape(-1, *shape) if keep_params else None, **columns_kept)
     totals = Totals(t, int(sums[0]), int(sums[1]), int(sums[2]), float(sums[3]))
-    return Played(ledger, State(teacher.reshape(shape), student.reshape(shape)), totals)
+    return CompiledRun(ledger, State(teacher.reshape(shape), student.reshape(shape)), totals)
 
 
-class One:
+class StepwiseLearner:
     """A learner for one sample at a time: `decide`, then `learn`, each one compiled call.
 
     >>> from osamd.paper.methods import Settings, learner
     >>> from osamd.paper.models import linear
-    >>> one = One(learner("osamd", linear(features=2), Settings(eta=0.01, sigma=0.35), start=[0.4, 0.0, -4.0]))
-    >>> label, query = one.decide(np.array([15.0, 0.0]), u=0.9)
-    >>> one.learn(-1)
+    >>> bound = learner("osamd", linear(features=2), Settings(eta=0.01, sigma=0.35), start=[0.4, 0.0, -4.0])
+    >>> stepwise = StepwiseLearner(bound)
+    >>> label, query = stepwise.decide(np.array([15.0, 0.0]), u=0.9)
+    >>> stepwise.learn(-1)
     >>> label, query
     (1, False)
     """
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        self._decide, self._learn, self._memory = one_sample(learner)
+        self._decide, self._learn, self._memory = stepwise_kernels(learner)
 
     def decide(self, x: Array, u: float) -> tuple[int, bool]:
         """The decision for a row of raw features, and whether its label is asked for; `u` draws the query."""
@@ -163,4 +165,4 @@ class One:
     def state(self) -> State:
         """A copy of the state."""
         shape = self.learner.model.shape
-        return State(*(params(self.learner, self._memory, i).reshape(shape).copy() for i in (0, 1)))
+        return State(*(params(self.learner, self._memory, which).reshape(shape).copy() for which in (TEACHER, STUDENT)))

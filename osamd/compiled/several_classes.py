@@ -1,6 +1,6 @@
 """The exact round on the whole Euclidean space with several classes and no L2 term, fused row by row.
 
-Rows of weights lie one after the other in one vector, each padded to whole lanes. Of w_t one
+SeveralClassRound of weights lie one after the other in one vector, each padded to whole lanes. Of w_t one
 row is held at a time. The exact step levels classes, and rounding decides between them: so w_t, its scores and the
 student's step are computed in the very order of `osamd.paper.algorithm`.
 """
@@ -23,14 +23,14 @@ from osamd.paper.queries import query_probability
 from osamd.paper.scores import MULTICLASS, UNLABELLED, multiclass_decide, multiclass_margin, runner_up
 
 
-class Rows(NamedTuple):
+class SeveralClassRound(NamedTuple):
     """The round, to be compiled: observe fills the scores and the slope that learn needs again."""
 
     observe: Callable[..., Any]
     learn: Callable[..., Any]
 
 
-class SeenByRows(NamedTuple):
+class SeveralClassSeen(NamedTuple):
     """What `observe` found, beside the scores."""
 
     label: int
@@ -74,7 +74,7 @@ def teacher_step(
         add(-tau, x, start, features, bias, theta, runner_up(h, y) * size)
 
 
-def fused_rows(loss: Loss) -> Rows:
+def fused_rows(loss: Loss) -> SeveralClassRound:
     """The halves of the round for one loss.
 
     Of every class, `h` is the teacher's score, `scores` that of the parameters that decide, `q` the slope by which w_t
@@ -93,7 +93,7 @@ def fused_rows(loss: Loss) -> Rows:
         scores: Array,
         q: Array,
         rates: Rates,
-    ) -> SeenByRows:
+    ) -> SeveralClassSeen:
         """The decision, the pseudolabel and the query; h, scores and q are filled."""
         size, square = padded(features + bias), 0.0
         for s in range(h.shape[0]):
@@ -112,7 +112,7 @@ def fused_rows(loss: Loss) -> Rows:
         confidence = multiclass_margin(h, pseudolabel)
         finite = square + np.abs(scores).sum() + confidence < np.inf
         probability = query_probability(confidence, rates.sigma, rates.floor)
-        return SeenByRows(multiclass_decide(scores), pseudolabel, confidence, probability, square, finite)
+        return SeveralClassSeen(multiclass_decide(scores), pseudolabel, confidence, probability, square, finite)
 
     def learn(
         theta: Array,
@@ -124,7 +124,7 @@ def fused_rows(loss: Loss) -> Rows:
         h: Array,
         scores: Array,
         q: Array,
-        seen: SeenByRows,
+        seen: SeveralClassSeen,
         y: int,
         rates: Rates,
     ) -> None:
@@ -138,7 +138,7 @@ def fused_rows(loss: Loss) -> Rows:
                 slope = slope_of(scores, y)
             student_step(w, slope, x, start, features, bias, rates)
 
-    return Rows(observe, learn)
+    return SeveralClassRound(observe, learn)
 
 
 def rows_block(learner: Learner) -> Any:

@@ -17,7 +17,7 @@ from osamd.paper.losses import Loss
 from osamd.paper.queries import query_probability
 
 
-class Flat(NamedTuple):
+class TwoClassRound(NamedTuple):
     """The round, to be compiled. Arrays are passed only where an exact step without an L2 term does not go.
 
     A call that passes an array counts references, and six of those cost more than the rest of a short round. So the
@@ -37,7 +37,7 @@ def copy(source: Array, target: Array) -> None:
         target[i] = source[i]
 
 
-class Seen(NamedTuple):
+class TwoClassSeen(NamedTuple):
     """What `observe` found; learning needs the scores again."""
 
     label: int
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
     """x . x"""
 
 
-def fused(loss: Loss) -> Flat:
+def fused(loss: Loss) -> TwoClassRound:
     """The parts of the round for one loss; h, s and square are theta . x, w . x and x . x."""
     phi_slope, phi_implicit = loss.slope, loss.implicit
 
@@ -117,14 +117,14 @@ def fused(loss: Loss) -> Flat:
             return inner_loops(sign, s, w, penalty, x, rates, adapted)
         return exact_step(sign, w, shrink, x, rates, adapted)
 
-    def observe(h: float, score: float, slope: float, square: float, u: float, rates: Rates) -> Seen:
+    def observe(h: float, score: float, slope: float, square: float, u: float, rates: Rates) -> TwoClassSeen:
         """The decision, the pseudolabel and the query."""
         confidence = abs(h)
         probability = query_probability(confidence, rates.sigma, rates.floor)
         label, pseudolabel = 1 if score >= 0.0 else 0, 1 if h >= 0.0 else 0
-        return Seen(label, pseudolabel, confidence, probability, u < probability, score, slope, h, square)
+        return TwoClassSeen(label, pseudolabel, confidence, probability, u < probability, score, slope, h, square)
 
-    def correct(y: int, seen: Seen, rates: Rates) -> tuple[float, float]:
+    def correct(y: int, seen: TwoClassSeen, rates: Rates) -> tuple[float, float]:
         """With a label: how far the teacher moves along x, and the slope with which the student then moves."""
         sign = 1.0 if y == 1 else -1.0
         shortfall = max(0.0, rates.target - sign * seen.teacher_score)
@@ -134,4 +134,4 @@ def fused(loss: Loss) -> Flat:
             return tau, seen.slope
         return tau, float(phi_slope(sign * seen.score) * sign)
 
-    return Flat(adapt, adapt_by_row, observe, correct)
+    return TwoClassRound(adapt, adapt_by_row, observe, correct)

@@ -48,7 +48,7 @@ Adversary = Callable[[Arbiter, Work], int]
 """Chooses the label of a round from the weights and from what every member says, before the query is drawn."""
 
 
-class Run(NamedTuple):
+class GuardRun(NamedTuple):
     """What the guard and its members lost in every round of a run, whether or not its label was asked for."""
 
     guard: Array
@@ -138,14 +138,14 @@ def lead_without_labels() -> float:
     return float(prior[2:].sum() / (prior[0] * heard + prior[1]))
 
 
-def weights(run: Run) -> Array:
+def weights(run: GuardRun) -> Array:
     """Z_t min(1, c / p_t): what the loss of each round counted for the guard."""
     counted = np.zeros(len(run.guard))
     counted[run.asked] = np.minimum(1.0, run.floor / run.probability[run.asked])
     return counted
 
 
-def regret(run: Run, path: ArrayLike) -> Regret:
+def regret(run: GuardRun, path: ArrayLike) -> Regret:
     """The guard against one path of members, with all labels known and from those asked for, beside its bound."""
     places = _path("regret", path)
     if len(places) != len(run.guard):
@@ -158,7 +158,7 @@ def regret(run: Run, path: ArrayLike) -> Regret:
     return Regret(float(allowed @ behind), float(weights(run) @ behind) / run.floor, most)
 
 
-def hardest_path(run: Run) -> NDArray[np.int64]:
+def hardest_path(run: GuardRun) -> NDArray[np.int64]:
     """The path of members, of all N^T, with the largest `estimated` less its bound: if that holds, every one does.
 
     By dynamic programming (Viterbi): the least of the weighted losses plus what starting, changing and staying cost.
@@ -185,7 +185,9 @@ def hardest_path(run: Run) -> NDArray[np.int64]:
     return path
 
 
-def play(state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float | None = None, seed: int = 0) -> Run:
+def play(
+    state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float | None = None, seed: int = 0
+) -> GuardRun:
     """Play the default learner from a state of `osamd.preset.state`, every label asked for being told at once.
 
     `labels` has the class of every row, or chooses it: see `Adversary`. The state that was given stays as it is.
@@ -198,7 +200,7 @@ def play(state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float 
     book, least = budget.open_book(allowed, sigma=1.0, query="margin"), budget.least(allowed)
     budget.hasten(book, on=not sourced)
     rounds = len(x)
-    run = Run(
+    run = GuardRun(
         guard=np.empty(rounds),
         members=np.empty((rounds, len(MEMBERS))),
         wrong=np.empty(rounds, dtype=np.bool_),

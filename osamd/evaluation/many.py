@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-Task = TypeVar("Task")
+Given = TypeVar("Given")
 Result = TypeVar("Result")
 
 
 def run_many(
-    function: Callable[[Task], Result],
-    tasks: Sequence[Task],
+    function: Callable[[Given], Result],
+    tasks: Sequence[Given],
     *,
     workers: int | None = None,
     progress: Callable[[], None] | None = None,

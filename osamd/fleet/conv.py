@@ -16,7 +16,7 @@ from osamd.fleet.dense import ends_in_softmax, plain_layers, probabilities_of, t
 from osamd.fleet.net import Net
 
 
-class Parts(NamedTuple):
+class ConvLayers(NamedTuple):
     """The names of a convolutional network's layers."""
 
     convolutions: list[str]
@@ -25,7 +25,7 @@ class Parts(NamedTuple):
     softmax: bool
 
 
-def parts_of(module: nn.Module) -> Parts | None:
+def parts_of(module: nn.Module) -> ConvLayers | None:
     """The layers of (Conv2d, ReLU) once or more, BatchNorm2d or none, Flatten, Linear, Softmax or none; else None."""
     rest = plain_layers(module)
     if rest is None:
@@ -44,7 +44,7 @@ def parts_of(module: nn.Module) -> Parts | None:
         return None
     name, last = rest[1]
     fits = type(last) is nn.Linear and last.bias is not None
-    return Parts(convolutions, norm, name, softmax) if fits else None
+    return ConvLayers(convolutions, norm, name, softmax) if fits else None
 
 
 def _plain(layer: nn.Conv2d) -> bool:
@@ -107,7 +107,7 @@ class Patches:
         return functional.fold(patches, size, self.kernel, padding=self.padding, stride=self.stride).flatten(2)
 
 
-class Tape(NamedTuple):
+class ConvTape(NamedTuple):
     patches: list[Tensor]
     """The input of every convolution."""
     outputs: list[Tensor]
@@ -120,7 +120,7 @@ class Tape(NamedTuple):
 class ConvNet(Net):
     """Convolutions with ReLU, BatchNorm by its trained statistics, and a linear layer; dropout is off."""
 
-    def __init__(self, module: nn.Module, parts: Parts, sample: tuple[int, ...]) -> None:
+    def __init__(self, module: nn.Module, parts: ConvLayers, sample: tuple[int, ...]) -> None:
         super().__init__(module, probabilities=parts.softmax)
         self.parts = parts
         self.patches: list[Patches] = []
@@ -138,7 +138,7 @@ class ConvNet(Net):
         shift = self.parameter(w, f"{name}.bias") - self.parameter(w, f"{name}.running_mean") * factor
         return factor[:, :, None], shift[:, :, None], deviation[:, :, None]
 
-    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tape]:
+    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, ConvTape]:
         image = x.flatten(2)
         taken, outputs = [], []
         for name, patches in zip(self.parts.convolutions, self.patches, strict=True):
@@ -154,7 +154,7 @@ class ConvNet(Net):
         scores = torch.baddbmm(bias[:, :, None], weight, features[:, :, None])[:, :, 0]
         if self.probabilities:
             scores = probabilities_of(scores)
-        return scores, Tape(taken, outputs, features, scores)
+        return scores, ConvTape(taken, outputs, features, scores)
 
     def many(self, w: Tensor, x: Tensor) -> Tensor:
         models, samples = x.shape[:2]
@@ -171,7 +171,7 @@ class ConvNet(Net):
         weight, bias = self.parameter(w, f"{self.parts.linear}.weight"), self.parameter(w, f"{self.parts.linear}.bias")
         return torch.baddbmm(bias[:, None, :], x.flatten(2), weight.transpose(1, 2))
 
-    def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[str, Tensor, Tensor]]:
+    def backward(self, w: Tensor, tape: ConvTape, q: Tensor) -> list[tuple[str, Tensor, Tensor]]:
         """A list of (layer, left, right): the gradient of the layer's weights is left @ right, its bias's left's sum.
 
         BatchNorm's are its gradients themselves.

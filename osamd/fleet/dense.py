@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from osamd.fleet.net import Net
 
 
-class Tape(NamedTuple):
+class DenseTape(NamedTuple):
     inputs: list[Tensor]
     """Of every layer; beyond the first they are ReLU's outputs."""
     scores: Tensor
@@ -66,7 +66,7 @@ class DenseNet(Net):
         self.layers = layers
         self.widths = [getattr(module, layers[0]).in_features] + [getattr(module, n).out_features for n in layers]
 
-    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tape]:
+    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, DenseTape]:
         inputs = [x.flatten(1)]
         for n, name in enumerate(self.layers):
             weight, bias = self.parameter(w, f"{name}.weight"), self.parameter(w, f"{name}.bias")
@@ -74,7 +74,7 @@ class DenseNet(Net):
             if n + 1 < len(self.layers):
                 inputs.append(torch.relu(z))
         scores = probabilities_of(z) if self.probabilities else z
-        return scores, Tape(inputs, scores)
+        return scores, DenseTape(inputs, scores)
 
     def many(self, w: Tensor, x: Tensor) -> Tensor:
         z = x.flatten(2)
@@ -83,7 +83,7 @@ class DenseNet(Net):
             z = torch.baddbmm(bias[:, None, :], torch.relu(z) if n else z, weight.transpose(1, 2))
         return z
 
-    def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def backward(self, w: Tensor, tape: DenseTape, q: Tensor) -> list[tuple[Tensor, Tensor]]:
         """For every layer, last to first, the slope on its outputs and its inputs: the gradient is their product."""
         slope = through_softmax(tape.scores, q) if self.probabilities else q
         factors = []

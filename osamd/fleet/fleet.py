@@ -18,7 +18,7 @@ from osamd.fleet.kernels import conv_cuda
 from osamd.fleet.kernels.conv_cuda import TritonConvNet
 from osamd.fleet.net import ModuleNet, Net, outputs_of, stack
 from osamd.fleet.reading import pointing
-from osamd.fleet.round import State, bind, plan, stack_rates
+from osamd.fleet.round import FleetState, bind, plan, stack_rates
 from osamd.paper import algorithm
 from osamd.paper.ledger import Ledger
 from osamd.paper.losses import Loss, loss
@@ -184,7 +184,7 @@ class Fleet(Playing):
         self.order, self.plan = plan(self.numbers)
         inside = [self.numbers[i] for i in self.order]
         rows = stack(self.net, [members[i].module for i in self.order], dtype).to(self.device)
-        self.state = State(rows, rows.clone())
+        self.state = FleetState(rows, rows.clone())
         penalty = self.net.penalty(self.loss.l2, self.loss.free_bias)
         self.rates = stack_rates(inside, penalty, rows)
         self.round = bind(self.net, self.loss, self.rates, self.plan)

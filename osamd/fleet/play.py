@@ -21,7 +21,7 @@ SECONDS_A_CHUNK = 1.0
 SECONDS_A_CHECKPOINT = 30.0
 
 
-class Played(NamedTuple):
+class FleetRun(NamedTuple):
     """What came out: the record (rounds x models x COLUMNS, on the CPU), who stopped, by what, and in what time."""
 
     record: Tensor
@@ -40,7 +40,7 @@ def play(
     checkpoint: Path | None = None,
     identity: str = "",
     progress: Callable[[int], None] | None = None,
-) -> Played:
+) -> FleetRun:
     """Play all rounds of the samples, or those left where a checkpoint of the same `identity` is found.
 
     `checkpoint` is a folder that is written every half minute; what follows from it is the same as from an
@@ -68,7 +68,7 @@ def play(
         if kept is not None and time.monotonic() - saved > SECONDS_A_CHECKPOINT and t < rounds:
             kept.save(fleet, record, t)
             saved = time.monotonic()
-    return Played(record.cpu(), fleet.stopped(record), name, rounds - begun, seconds)
+    return FleetRun(record.cpu(), fleet.stopped(record), name, rounds - begun, seconds)
 
 
 def checked(fleet: Playing, samples: Samples) -> Samples:

@@ -33,7 +33,7 @@ def margin(h: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     return (h * own).sum(1) - best, own - pointing(runner_up, h)
 
 
-class OnScores(NamedTuple):
+class FleetLoss(NamedTuple):
     """A loss as a function of scores (models x classes) and of labels, by `pointing`."""
 
     value: Callable[[Tensor, Tensor], Tensor]
@@ -54,10 +54,10 @@ MARGIN_LOSSES: dict[str, tuple[Phi, Phi]] = {
 """The margin losses of `osamd.paper.losses`: value and slope at the margin Psi."""
 
 
-def on_scores(loss: Loss, probabilities: bool) -> OnScores:
+def on_scores(loss: Loss, probabilities: bool) -> FleetLoss:
     """The loss on scores, or on class probabilities where the network gives those: -log p^y then, for softmax."""
     if loss.name == "softmax":
-        return OnScores(_log_value, _log_slope) if probabilities else OnScores(_softmax_value, _softmax_slope)
+        return FleetLoss(_log_value, _log_slope) if probabilities else FleetLoss(_softmax_value, _softmax_slope)
     if loss.name not in MARGIN_LOSSES:
         known = ", ".join(LOSSES)
         raise InputError(f"`Settings(loss={loss.name!r})`: a fleet has no such loss; use one of {known}.")
@@ -70,7 +70,7 @@ def on_scores(loss: Loss, probabilities: bool) -> OnScores:
         psi, direction = margin(h, own)
         return phi_slope(psi)[:, None] * direction
 
-    return OnScores(value, slope)
+    return FleetLoss(value, slope)
 
 
 def _softmax_value(h: Tensor, own: Tensor) -> Tensor:

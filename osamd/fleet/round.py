@@ -3,7 +3,7 @@
 Nothing here branches on data, so that a GPU can replay the whole round: a model that got no label takes a step of
 weight 0. What differs by method is known beforehand and decides which models take part: rows are ordered so that the
 models with most inner loops come first and those without a student (PAA) last, and every part of the round works on
-the first rows, as many as `Plan` says.
+the first rows, as many as `FleetPlan` says.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from osamd.paper import algorithm
 from osamd.paper.losses import Loss
 
 
-class State(NamedTuple):
+class FleetState(NamedTuple):
     """Teachers theta_t and students w_hat_t, a row a model (models x size); `learn` changes them in place."""
 
     teacher: Tensor
     student: Tensor
 
 
-class Decision(NamedTuple):
+class FleetDecision(NamedTuple):
     """What the round says of one sample a model, before any label; vectors of one entry a model."""
 
     label: Tensor
@@ -45,7 +45,7 @@ class Decision(NamedTuple):
     """The teacher's scores and tape; None where the teacher may have moved since, and `learn` asks it anew."""
 
 
-class Rates(NamedTuple):
+class FleetRates(NamedTuple):
     """`osamd.paper.algorithm.Rates`, one entry a model, and the L2 coefficient of every trained column."""
 
     self_training: Tensor
@@ -59,7 +59,7 @@ class Rates(NamedTuple):
     penalty: Tensor
 
 
-class Plan(NamedTuple):
+class FleetPlan(NamedTuple):
     """What is known of the methods before the first round: how many of the first models take part in what."""
 
     loops: tuple[int, ...]
@@ -70,14 +70,14 @@ class Plan(NamedTuple):
     """Whether every teacher step has a scale of its own, so that no gradient's norm is needed."""
 
 
-class Round(NamedTuple):
-    observe: Callable[[State, Tensor, Tensor], Decision]
-    learn: Callable[[State, Tensor, Decision, Tensor], None]
+class FleetRound(NamedTuple):
+    observe: Callable[[FleetState, Tensor, Tensor], FleetDecision]
+    learn: Callable[[FleetState, Tensor, FleetDecision, Tensor], None]
     value: Callable[[Tensor, Tensor], Tensor]
     """The loss without its L2 term, from scores and labels by `pointing`."""
 
 
-def plan(rates: Sequence[algorithm.Rates]) -> tuple[list[int], Plan]:
+def plan(rates: Sequence[algorithm.Rates]) -> tuple[list[int], FleetPlan]:
     """The order of the models' rows, and the plan for them."""
 
     def loops(one: algorithm.Rates) -> int:
@@ -85,24 +85,24 @@ def plan(rates: Sequence[algorithm.Rates]) -> tuple[list[int], Plan]:
 
     order = sorted(range(len(rates)), key=lambda i: (rates[i].teacher_decides, -loops(rates[i])))
     most = max(loops(one) for one in rates)
-    return order, Plan(
+    return order, FleetPlan(
         loops=tuple(sum(loops(one) > k for one in rates) for k in range(most)),
         students=sum(not one.teacher_decides for one in rates),
         fixed_scale=all(one.scale > 0.0 for one in rates),
     )
 
 
-def stack_rates(rates: Sequence[algorithm.Rates], penalty: Tensor, like: Tensor) -> Rates:
+def stack_rates(rates: Sequence[algorithm.Rates], penalty: Tensor, like: Tensor) -> FleetRates:
     """Columns of the rates, on the device and in the type of `like`."""
     columns = {
         name: torch.tensor([float(getattr(one, name)) for one in rates], dtype=torch.float64).to(like)
-        for name in Rates._fields
+        for name in FleetRates._fields
         if name != "penalty"
     }
-    return Rates(**columns, penalty=penalty.to(like))
+    return FleetRates(**columns, penalty=penalty.to(like))
 
 
-def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
+def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound:
     """The round for these networks and numbers; compare `osamd.paper.algorithm.bind`, line by line."""
     value, slope = on_scores(loss, net.probabilities)
     students, trained = plan.students, net.trained
@@ -130,7 +130,7 @@ def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
                 rows[:, :trained] -= shrunk
         return w
 
-    def observe(state: State, x: Tensor, u: Tensor) -> Decision:
+    def observe(state: FleetState, x: Tensor, u: Tensor) -> FleetDecision:
         h, way_back = net.forward(state.teacher, x)
         pseudolabel = decide(h, net.binary)
         own = pointing(pseudolabel, h)
@@ -143,9 +143,9 @@ def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
         probability = torch.maximum(rates.floor, torch.where(rates.sigma > 0.0, doubt, 0.0))
         query = u < probability
         label = decide(scores, net.binary)
-        return Decision(label, pseudolabel, confidence, probability, query, scores, adapted, tape, (h, way_back))
+        return FleetDecision(label, pseudolabel, confidence, probability, query, scores, adapted, tape, (h, way_back))
 
-    def learn(state: State, x: Tensor, decision: Decision, y: Tensor) -> None:
+    def learn(state: FleetState, x: Tensor, decision: FleetDecision, y: Tensor) -> None:
         """Teachers and students learn from the labels y, UNLABELLED where there is none."""
         labelled = (y >= 0).to(state.teacher.dtype)
         target = torch.where(y >= 0, y, decision.pseudolabel)
@@ -167,4 +167,4 @@ def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
             if decays:
                 student[:, :trained] -= decay(w, step)
 
-    return Round(observe, learn, value)
+    return FleetRound(observe, learn, value)

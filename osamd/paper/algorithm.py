@@ -41,7 +41,7 @@ class State(NamedTuple):
     student: Array
 
 
-class Decision(NamedTuple):
+class RoundDecision(NamedTuple):
     """What the round says of one x, before any label."""
 
     label: int
@@ -86,8 +86,8 @@ class Rates(NamedTuple):
 
 
 class Round(NamedTuple):
-    observe: Callable[[State, Array, float, Rates], Decision]
-    learn: Callable[[State, Array, Decision, int, Rates], State]
+    observe: Callable[[State, Array, float, Rates], RoundDecision]
+    learn: Callable[[State, Array, RoundDecision, int, Rates], State]
 
 
 def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
@@ -153,7 +153,7 @@ def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
             w = step(w, rates.inner_rate * descent)
         return w, slope(scores(w, x), y)
 
-    def observe(state: State, x: Array, u: float, rates: Rates) -> Decision:
+    def observe(state: State, x: Array, u: float, rates: Rates) -> RoundDecision:
         h = scores(state.teacher, x)
         pseudolabel = decide(h)  # pseudolabel
         adapted, reached_by = state.student, 0.0 * h
@@ -166,9 +166,9 @@ def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
                 adapted, reached_by = implicit_step(state.student, x, pseudolabel, rates)
         label = decide(scores(adapted, x))
         probability = query_probability(confidence(h), rates.sigma, rates.floor)  # active query
-        return Decision(label, pseudolabel, confidence(h), probability, u < probability, adapted, reached_by)
+        return RoundDecision(label, pseudolabel, confidence(h), probability, u < probability, adapted, reached_by)
 
-    def learn(state: State, x: Array, decision: Decision, y: int, rates: Rates) -> State:
+    def learn(state: State, x: Array, decision: RoundDecision, y: int, rates: Rates) -> State:
         teacher, student = state
         labelled = y != UNLABELLED
         if labelled:

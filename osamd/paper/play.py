@@ -17,7 +17,7 @@ from osamd.paper.scores import UNLABELLED
 from osamd.streams.base import Labels, Stream, query_generator
 
 
-class Played(NamedTuple):
+class PlainRun(NamedTuple):
     """What came out of a stream: the ledger and the state after the last round."""
 
     ledger: Ledger
@@ -69,7 +69,7 @@ def play(
     *,
     keep_params: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> Played:
+) -> PlainRun:
     """Play a learner over a stream, test then train: decide, ask, learn, round by round.
 
     The same seed gives the same samples and the same uniforms, so the same queries bit for bit. `keep_params` keeps
@@ -117,4 +117,4 @@ def play(
             progress(t)
     if t != stream.rounds:
         raise InputError(f"`play(stream={stream.name!r})`: the stream says {stream.rounds} rounds and gave {t}.")
-    return Played(ledger, state)
+    return PlainRun(ledger, state)

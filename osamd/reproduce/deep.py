@@ -21,7 +21,7 @@ from osamd.numerics import Array
 from osamd.paper.methods import KNOWN, METHODS, PRESET, Settings
 from osamd.preset import arbiter
 from osamd.reporting.terminal import Stages
-from osamd.reproduce.columns import COLUMNS, Column, described
+from osamd.reproduce.columns import COLUMNS, TableColumn, described
 from osamd.streams import RealStream
 from osamd.streams.base import query_generator
 
@@ -41,7 +41,7 @@ def curve_rounds(rounds: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(1, rounds, min(rounds, CURVE_POINTS)).astype(np.int64))
 
 
-class Run(NamedTuple):
+class NetworkRun(NamedTuple):
     """What one run reports: fractions of the rounds, and the accumulated loss at `curve_rounds`."""
 
     accuracy: float
@@ -50,14 +50,14 @@ class Run(NamedTuple):
     loss: Array
 
 
-class Outcome(NamedTuple):
+class ColumnOutcome(NamedTuple):
     """All runs of a column, by method and seed; None in place of a run whose scores were not finite."""
 
-    column: Column
+    column: TableColumn
     settings: str
     rounds: int
     facts: Mapping[str, Any]
-    runs: Mapping[str, Sequence[Run | None]]
+    runs: Mapping[str, Sequence[NetworkRun | None]]
     stopped: Sequence[str]
     """A sentence for each run that stopped."""
     device: str
@@ -102,7 +102,7 @@ def load_samples(stream: RealStream, seeds: Sequence[int], rounds: int) -> Sampl
 
 
 def pretrain(
-    column: Column, stream: RealStream, seeds: Sequence[int], device: torch.device, told: Stages
+    column: TableColumn, stream: RealStream, seeds: Sequence[int], device: torch.device, told: Stages
 ) -> list[nn.Module]:
     """The network trained on the source, one for every seed."""
     from osamd.reproduce.networks import pretrained
@@ -133,7 +133,7 @@ def source_of(stream: RealStream, seed: int) -> tuple[torch.Tensor, torch.Tensor
 class Phase(NamedTuple):
     """What one fleet of an experiment brought: runs by (method, seed), a sentence for each that stopped, its speed."""
 
-    runs: dict[tuple[str, int], Run]
+    runs: dict[tuple[str, int], NetworkRun]
     stopped: list[str]
     engine: str
     rounds: int
@@ -152,7 +152,7 @@ def experiment(
     budget: float | None = None,
     checkpoint: Path | None = None,
     told: Stages | None = None,
-) -> Outcome:
+) -> ColumnOutcome:
     """Run a column: every method on seeds 0, ..., seeds - 1, each phase one fleet.
 
     The methods that ask uniformly need OSAMD's label rate on the same seed. PAA's teacher asks for exactly the same
@@ -177,7 +177,7 @@ def experiment(
     paper = [m for m in methods if m != PRESET.name]
     uniform = any(METHODS[m].query == "uniform" for m in paper)
     rates: dict[int, float] = {}
-    runs: dict[tuple[str, int], Run] = {}
+    runs: dict[tuple[str, int], NetworkRun] = {}
     stopped: list[str] = []
     seconds, played, engine = 0.0, 0, ""
     phases = [["paa"], [m for m in paper if m != "paa"]] if uniform else [paper]
@@ -211,7 +211,7 @@ def experiment(
         peak_memory_mib(on),
         arbiter.limits(budget, None)[0] if PRESET.name in methods else None,
     )
-    return Outcome(column, which, rounds, stream.facts, kept, stopped, *facts)
+    return ColumnOutcome(column, which, rounds, stream.facts, kept, stopped, *facts)
 
 
 def _rows(stream: RealStream, seed: int) -> tuple[int, int]:
@@ -220,7 +220,7 @@ def _rows(stream: RealStream, seed: int) -> tuple[int, int]:
 
 
 def _fleet(
-    column: Column,
+    column: TableColumn,
     stream: RealStream,
     chosen: Settings,
     tasks: Sequence[tuple[str, int]],
@@ -236,7 +236,7 @@ def _fleet(
 
 
 def _preset_fleet(
-    column: Column,
+    column: TableColumn,
     stream: RealStream,
     seeds: Sequence[int],
     modules: Sequence[nn.Module],
@@ -257,7 +257,7 @@ def _preset_fleet(
 
 
 def _play(
-    column: Column,
+    column: TableColumn,
     fleet: Playing,
     tasks: Sequence[tuple[str, int]],
     samples: Samples,
@@ -283,7 +283,7 @@ def _play(
             ledger = fleet.ledger(i, played.record, samples.y)
             errors = ledger.pseudolabel_errors / rounds
             loss = ledger.accumulated_loss[curve_rounds(rounds) - 1]
-            runs[task] = Run(ledger.accuracy, ledger.label_rate, errors, loss)
+            runs[task] = NetworkRun(ledger.accuracy, ledger.label_rate, errors, loss)
     return Phase(runs, stopped, played.engine, played.rounds, played.seconds)
 
 
@@ -303,7 +303,7 @@ def _identity(about: Sequence[Any], modules: Sequence[nn.Module]) -> str:
     return digest.hexdigest()
 
 
-def differences(runs: Mapping[str, Sequence[Run | None]]) -> dict[str, Mean]:
+def differences(runs: Mapping[str, Sequence[NetworkRun | None]]) -> dict[str, Mean]:
     """OSAMD's accuracy minus each other method's, seed by seed, where both finished."""
     if "osamd" not in runs:
         return {}

@@ -10,11 +10,11 @@ from osamd.paper.methods import KNOWN, PRESET
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce import results
 from osamd.reproduce.columns import described
-from osamd.reproduce.deep import Outcome, curve_rounds, differences
+from osamd.reproduce.deep import ColumnOutcome, curve_rounds, differences
 from osamd.reproduce.paper import TABLE_1
 
 
-def report(outcome: Outcome) -> Report:
+def report(outcome: ColumnOutcome) -> Report:
     """The column of Table 1 with its panel of Figure 2. A method none of whose runs finished is left out."""
     column, name = outcome.column, outcome.column.name
     paper = TABLE_1[name]
@@ -71,7 +71,7 @@ def report(outcome: Outcome) -> Report:
     return Report([shown], content, figure)
 
 
-def _facts(outcome: Outcome) -> list[str]:
+def _facts(outcome: ColumnOutcome) -> list[str]:
     facts = outcome.facts
     rows = f"{facts['data_set']}: {facts['data_set_rows']:,} rows"
     if "published_rows" in facts:
@@ -90,7 +90,7 @@ def _apart(apart: dict[str, Mean]) -> list[str]:
     return ["OSAMD's accuracy minus another's, in points, seed by seed: " + "; ".join(words) + "."]
 
 
-def _preset(outcome: Outcome) -> list[str]:
+def _preset(outcome: ColumnOutcome) -> list[str]:
     if outcome.budget is None:
         return []
     rate = f"{100 * outcome.budget:g} % of the labels"

@@ -12,13 +12,13 @@ from osamd.preset import arbiter
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce import rotating_gaussian
 from osamd.reproduce.paper import TABLE_1, PaperRow
-from osamd.reproduce.rotating_gaussian import ROUNDS, SIGMA, Run
+from osamd.reproduce.rotating_gaussian import ROUNDS, SIGMA, GaussianRun
 
 Summary = dict[str, Mean]
 STREAM = "rotating-gaussian"
 
 
-def summarise(runs: Sequence[Run]) -> Summary:
+def summarise(runs: Sequence[GaussianRun]) -> Summary:
     """Means over seeds with 90 % intervals. All but the regret are fractions of the rounds; the preset has none."""
     regrets = [float(one.regret[-1]) for one in runs if one.regret is not None]
     return {
@@ -29,7 +29,7 @@ def summarise(runs: Sequence[Run]) -> Summary:
     }
 
 
-def table_1(runs: Mapping[str, Sequence[Run]], budget: float | None = None) -> Report:
+def table_1(runs: Mapping[str, Sequence[GaussianRun]], budget: float | None = None) -> Report:
     """The Rotating Gaussian column of Table 1 with Figure 2(a), from the runs of each method at SIGMA.
 
     The preset, which the paper does not have, stands below with its `budget`, and without a regret.
@@ -55,7 +55,7 @@ def table_1(runs: Mapping[str, Sequence[Run]], budget: float | None = None) -> R
     )
 
 
-def figure_3(runs: Mapping[float, Mapping[str, Sequence[Run]]]) -> Report:
+def figure_3(runs: Mapping[float, Mapping[str, Sequence[GaussianRun]]]) -> Report:
     """Figure 3, accuracy against query rate, from the runs of each method at every sigma."""
     by_sigma = {sigma: {name: summarise(some) for name, some in by.items()} for sigma, by in runs.items()}
     sigmas = list(by_sigma)

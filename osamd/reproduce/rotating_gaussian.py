@@ -74,7 +74,7 @@ def _optima(rounds: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Task:
+class GaussianTask:
     """One run: a method on a seed. `label_rate` is for the methods that ask uniformly, `budget` for the preset."""
 
     method: str
@@ -85,7 +85,7 @@ class Task:
     budget: float | None = None
 
 
-class Run(NamedTuple):
+class GaussianRun(NamedTuple):
     """What one run reports: fractions of the rounds, and the accumulated regret, one value a round.
 
     The preset decides by a mixture of models, which is no point of the decision set: it has no regret.
@@ -97,7 +97,7 @@ class Run(NamedTuple):
     regret: Array | None
 
 
-def run(task: Task) -> Run:
+def run(task: GaussianTask) -> GaussianRun:
     """Play one method on one seed."""
     if task.method == PRESET.name:
         return run_preset(task)
@@ -105,10 +105,10 @@ def run(task: Task) -> Run:
     bound = learner(task.method, linear(features=2), paper_settings(task.sigma, task.label_rate), START)
     ledger = play(bound, stream, task.seed, keep_params=True).ledger
     regret = dynamic_regret(ledger, stream, bound, _optima(task.rounds))
-    return Run(ledger.accuracy, ledger.label_rate, ledger.pseudolabel_errors / len(ledger), regret)
+    return GaussianRun(ledger.accuracy, ledger.label_rate, ledger.pseudolabel_errors / len(ledger), regret)
 
 
-def run_preset(task: Task) -> Run:
+def run_preset(task: GaussianTask) -> GaussianRun:
     """The preset on the same samples and uniforms, from the same start, under its budget."""
     x, y = rotating_gaussian(task.rounds).sample(task.seed)
     ours = OSAMD(start=START, method=PRESET.name, budget=task.budget or arbiter.RATE, seed=task.seed)
@@ -118,7 +118,7 @@ def run_preset(task: Task) -> Run:
         right += decision.label == label
         misled += decision.pseudolabel != label
         ours.tell(decision, label if decision.query else None)
-    return Run(right / task.rounds, ours.asked / task.rounds, misled / task.rounds, None)
+    return GaussianRun(right / task.rounds, ours.asked / task.rounds, misled / task.rounds, None)
 
 
 def experiment(
@@ -130,7 +130,7 @@ def experiment(
     rounds: int = ROUNDS,
     workers: int | None = None,
     progress: Callable[[], None] | None = None,
-) -> dict[float, dict[str, list[Run]]]:
+) -> dict[float, dict[str, list[GaussianRun]]]:
     """All runs, by sigma and method, one for each seed 0, ..., seeds - 1.
 
     OSAMD runs first: the methods that ask uniformly get its realised label rate on the same seed. OMD (all) does not
@@ -138,17 +138,19 @@ def experiment(
     """
     uniform = any(KNOWN[name].query == "uniform" for name in methods)
     leaders = ["osamd"] if uniform or "osamd" in methods else []
-    first = [Task(name, seed, sigma, rounds=rounds) for name in leaders for sigma in sigmas for seed in range(seeds)]
+    first = [
+        GaussianTask(name, seed, sigma, rounds=rounds) for name in leaders for sigma in sigmas for seed in range(seeds)
+    ]
     runs = dict(zip(first, run_many(run, first, workers=workers, progress=progress), strict=True))
     rate = {(task.sigma, task.seed): done.labels for task, done in runs.items()}
 
-    def task(name: str, sigma: float, seed: int) -> Task:
+    def task(name: str, sigma: float, seed: int) -> GaussianTask:
         if name == PRESET.name:
-            return Task(name, seed, sigmas[0], rounds=rounds, budget=budget)
+            return GaussianTask(name, seed, sigmas[0], rounds=rounds, budget=budget)
         query = METHODS[name].query
         if query == "uniform":
-            return Task(name, seed, sigma, rate[sigma, seed], rounds)
-        return Task(name, seed, sigmas[0] if query == "always" else sigma, rounds=rounds)
+            return GaussianTask(name, seed, sigma, rate[sigma, seed], rounds)
+        return GaussianTask(name, seed, sigmas[0] if query == "always" else sigma, rounds=rounds)
 
     wanted = {(sigma, name): [task(name, sigma, s) for s in range(seeds)] for sigma in sigmas for name in methods}
     rest = list(dict.fromkeys(one for some in wanted.values() for one in some if one not in runs))
@@ -164,6 +166,6 @@ def number_of_runs(methods: Sequence[str], seeds: int, sigmas: Sequence[float] =
     return seeds * (len(once) + len(sigmas) * len(names - once))
 
 
-def regret_curves(runs: Sequence[Run]) -> Array:
+def regret_curves(runs: Sequence[GaussianRun]) -> Array:
     """(seeds x rounds)."""
     return np.stack([one.regret for one in runs if one.regret is not None])

@@ -27,7 +27,7 @@ import numpy as np
 
 from osamd.errors import InputError
 from osamd.paper.methods import Settings
-from osamd.reproduce.columns import COLUMNS, Column, settings
+from osamd.reproduce.columns import COLUMNS, TableColumn, settings
 from osamd.reproduce.deep import load_samples, pretrain, silent
 from osamd.reproduce.paper import TABLE_1
 from osamd.streams import RealStream
@@ -106,7 +106,7 @@ AHEAD = 0.0006
 
 
 def tried(
-    column: Column, stream: RealStream, method: str, points: Sequence[Settings], seeds: Sequence[int], device: Any
+    column: TableColumn, stream: RealStream, method: str, points: Sequence[Settings], seeds: Sequence[int], device: Any
 ) -> list[Tried]:
     """Every point, on every seed, in one fleet; a point with a run whose scores were not finite has accuracy 0."""
     from osamd.fleet.fleet import Fleet, Member

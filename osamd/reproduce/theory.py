@@ -103,20 +103,20 @@ def constants(rounds: int, case: Case = SEPARABLE) -> Constants:
 
 
 @dataclass(frozen=True)
-class Task:
+class TheoryTask:
     rounds: int
     seed: int
     eta: float
     case: Case = SEPARABLE
 
 
-class Run(NamedTuple):
+class TheoryRun(NamedTuple):
     regret: float
     pseudolabel_errors: int
     labels: float
 
 
-def run(task: Task) -> Run:
+def run(task: TheoryTask) -> TheoryRun:
     """OSAMD with the teacher step of Lemma 1, or of Lemma 3 where balls overlap, and the exact implicit step."""
     case, stream = task.case, task.case.stream(task.rounds)
     step = lemma1_step(case.margin) if case.apart else lemma3_step(case.margin, constants(task.rounds, case).G)
@@ -124,7 +124,7 @@ def run(task: Task) -> Run:
     bound = learner("osamd", MODEL, settings, START)
     ledger = play(bound, stream, task.seed, keep_params=True).ledger
     regret = dynamic_regret(ledger, stream, bound, _optima(case, task.rounds))
-    return Run(float(regret[-1]), ledger.pseudolabel_errors, ledger.label_rate)
+    return TheoryRun(float(regret[-1]), ledger.pseudolabel_errors, ledger.label_rate)
 
 
 class Horizon(NamedTuple):
@@ -132,7 +132,7 @@ class Horizon(NamedTuple):
 
     rounds: int
     eta: float
-    runs: list[Run]
+    runs: list[TheoryRun]
     errors_bound: Bound
     regret_bound: Bound
 
@@ -172,14 +172,14 @@ def _measure(
     eta = {rounds: corollary_step(known[rounds].V_T, rounds) for rounds in horizons}
     # The longest first, so that no core waits for one long run at the end.
     longest_first = sorted(horizons, reverse=True)
-    tasks = [Task(rounds, seed, eta[rounds], case) for rounds in longest_first for seed in range(seeds)]
+    tasks = [TheoryTask(rounds, seed, eta[rounds], case) for rounds in longest_first for seed in range(seeds)]
     runs = dict(zip(tasks, run_many(run, tasks, workers=workers, progress=progress), strict=True))
     errors, regret = (lemma1, theorem1) if case.apart else (lemma3, theorem4)
     return [
         Horizon(
             rounds,
             eta[rounds],
-            [runs[Task(rounds, seed, eta[rounds], case)] for seed in range(seeds)],
+            [runs[TheoryTask(rounds, seed, eta[rounds], case)] for seed in range(seeds)],
             errors(known[rounds], case.margin),
             regret(known[rounds], case.margin, eta[rounds]),
         )

@@ -16,7 +16,7 @@ from osamd.cli.app import main
 from osamd.paper.methods import METHODS, TeacherStep
 from osamd.reproduce import deep, networks
 from osamd.reproduce.columns import COLUMNS
-from osamd.reproduce.deep import Run, differences
+from osamd.reproduce.deep import NetworkRun, differences
 from osamd.reproduce.search import CAP, MARGIN_OF_BUDGET, SPACES, Tried, best_steps
 
 DATA = Path(os.environ.get("OSAMD_DATA_DIR") or Path(__file__).parents[2].parent / "shared" / "data")
@@ -123,7 +123,7 @@ def test_training_leaves_the_users_generator_alone():
 
 def test_differences_are_taken_seed_by_seed_where_both_finished():
     def run(accuracy):
-        return Run(accuracy, 0.1, 0.1, np.zeros(1))
+        return NetworkRun(accuracy, 0.1, 0.1, np.zeros(1))
 
     runs = {
         "osamd": [run(0.9), None, run(0.8)],

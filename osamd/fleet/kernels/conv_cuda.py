@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from osamd.fleet.conv import ConvNet, Parts, parts_of
-from osamd.fleet.conv import Tape as PlainTape
+from osamd.fleet.conv import ConvLayers, ConvNet, ConvTape, parts_of
 from osamd.fleet.kernels.conv import kernels
 
 HAS_TRITON = find_spec("triton") is not None
@@ -47,7 +46,7 @@ class Tuning(NamedTuple):
     step: tuple[int, int] = (4, 2)
 
 
-class Tape(NamedTuple):
+class TritonTape(NamedTuple):
     x: Tensor
     a1: Tensor
     """After ReLU, with the zero padding of the second convolution."""
@@ -56,7 +55,7 @@ class Tape(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    tape: Tape
+    tape: TritonTape
     q: Tensor
     slope1: Tensor
     """On the outputs of the convolutions, before ReLU."""
@@ -89,7 +88,7 @@ def supports(module: nn.Module, sample: tuple[int, ...]) -> bool:
     )
 
 
-def _sizes(module: nn.Module, parts: Parts, sample: tuple[int, ...]) -> dict[str, Any]:
+def _sizes(module: nn.Module, parts: ConvLayers, sample: tuple[int, ...]) -> dict[str, Any]:
     """The shapes the kernels are compiled for."""
     first, second = (getattr(module, name) for name in parts.convolutions)
     sizes: dict[str, Any] = {"C0": sample[0], "H0": sample[1], "L0": sample[2]}
@@ -148,7 +147,7 @@ class TritonConvNet(ConvNet):
     def __init__(
         self,
         module: nn.Module,
-        parts: Parts,
+        parts: ConvLayers,
         sample: tuple[int, ...],
         *,
         precision: str = "tf32x3",
@@ -182,7 +181,7 @@ class TritonConvNet(ConvNet):
         splits = self._cut["C1"] // self._cut["SPLIT"]
         self._launch("convolve", splits, len(w), w, w.stride(0), x, a1, partial)
 
-    def score(self, w: Tensor, partial: Tensor, tape: Tape, scores: Tensor) -> None:
+    def score(self, w: Tensor, partial: Tensor, tape: TritonTape, scores: Tensor) -> None:
         some = (w, w.stride(0), partial, tape.a2, tape.features, scores)
         self._launch("score", scores.shape[1], len(w), *some)
 
@@ -193,7 +192,7 @@ class TritonConvNet(ConvNet):
         features = s["C2"] * s["H2"] * s["L2"]
         a1 = w.new_empty(models, s["C1"], s["HP"] * s["LP"])
         partial = w.new_empty(models, s["C1"] // s["SPLIT"], features)
-        tape = Tape(x.contiguous(), a1, w.new_empty(models, features), w.new_empty(models, features))
+        tape = TritonTape(x.contiguous(), a1, w.new_empty(models, features), w.new_empty(models, features))
         scores = w.new_empty(models, -(-features // s["FEATURES"]), s["CLASSES"])
         self.convolve(w, tape.x, a1, partial)
         self.score(w, partial, tape, scores)
@@ -210,7 +209,7 @@ class TritonConvNet(ConvNet):
         self._launch("pull_patches", s["C1"] // s["FOLDED"], len(w), *some)
 
     def backward(self, w: Tensor, tape: Any, q: Tensor) -> Any:
-        if isinstance(tape, PlainTape):
+        if isinstance(tape, ConvTape):
             return super().backward(w, tape, q)
         s, models = self._cut, len(w)
         slope1 = w.new_empty(models, s["C1"] * s["H1"] * s["L1"])

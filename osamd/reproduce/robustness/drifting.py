@@ -20,8 +20,8 @@ from osamd.evaluation.recovery import POINT, WINDOW, Recovery, recovery
 from osamd.learner.linear import OSAMD
 from osamd.paper.methods import METHODS, PRESET
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
-from osamd.reproduce.robustness.plans import Plan, in_percent
-from osamd.reproduce.robustness.playing import Run, play, rounds_of
+from osamd.reproduce.robustness.plans import RobustnessPlan, in_percent
+from osamd.reproduce.robustness.playing import RobustnessRun, play, rounds_of
 from osamd.reproduce.rotating_gaussian import paper_settings
 from osamd.streams import (
     Changed,
@@ -134,7 +134,7 @@ DRIFT = ("osamd-preset", "osamd", "osamd-standardised", "omd-all", "omd-all-stan
 LATE_LABELS = ("osamd-preset", "osamd-preset-late", "osamd-standardised-late", "omd-all")
 
 
-class Task(NamedTuple):
+class DriftTask(NamedTuple):
     """One run: a learner of `LEARNERS` on a stream of `STREAMS` and a seed."""
 
     stream: str
@@ -144,10 +144,10 @@ class Task(NamedTuple):
     budget: float
 
 
-def tasks(learners: Sequence[str], plan: Plan) -> list[Task]:
+def tasks(learners: Sequence[str], plan: RobustnessPlan) -> list[DriftTask]:
     """All runs of a plan."""
     return [
-        Task(stream, learner, seed, plan.rounds or ROUNDS, budget)
+        DriftTask(stream, learner, seed, plan.rounds or ROUNDS, budget)
         for budget in plan.budgets or BUDGETS
         for stream in STREAMS
         for learner in learners
@@ -155,7 +155,7 @@ def tasks(learners: Sequence[str], plan: Plan) -> list[Task]:
     ]
 
 
-def run(task: Task) -> Run:
+def run(task: DriftTask) -> RobustnessRun:
     """Play one learner on one stream."""
     stream, entrant = STREAMS[task.stream][1](task.rounds), LEARNERS[task.learner]
     settings = entrant.settings()
@@ -165,7 +165,7 @@ def run(task: Task) -> Run:
     return play(learner, rounds_of(stream, task.seed), entrant.answers, task.seed)
 
 
-Runs = Mapping[str, Mapping[str, Sequence[Run]]]
+Runs = Mapping[str, Mapping[str, Sequence[RobustnessRun]]]
 """By stream and learner, one for each seed."""
 
 
@@ -177,7 +177,7 @@ def changes(stream: str, rounds: int) -> list[int]:
     return [] if drift is None else list(drift.changes)
 
 
-def report(learners: Sequence[str], when: str, plan: Plan, done: Sequence[Run]) -> Report:
+def report(learners: Sequence[str], when: str, plan: RobustnessPlan, done: Sequence[RobustnessRun]) -> Report:
     """Accuracy and labels of every learner on every stream, and rounds and labels until back after each change.
 
     `when` says in words when labels come.
@@ -187,7 +187,7 @@ def report(learners: Sequence[str], when: str, plan: Plan, done: Sequence[Run]) 
     for budget in plan.budgets or BUDGETS:
         runs = {
             stream: {
-                learner: [found[Task(stream, learner, seed, rounds, budget)] for seed in range(plan.seeds)]
+                learner: [found[DriftTask(stream, learner, seed, rounds, budget)] for seed in range(plan.seeds)]
                 for learner in learners
             }
             for stream in STREAMS
@@ -205,7 +205,7 @@ drift_report = partial(report, DRIFT, "labels at once")
 late_report = partial(report, LATE_LABELS, f"late: by {LATE} rounds")
 
 
-def _stream(name: str, by: Mapping[str, Sequence[Run]], rounds: int, level: float) -> dict[str, Any]:
+def _stream(name: str, by: Mapping[str, Sequence[RobustnessRun]], rounds: int, level: float) -> dict[str, Any]:
     """What is written of one stream."""
     starts = changes(name, rounds)
     learners = {}
@@ -233,7 +233,7 @@ def _stream(name: str, by: Mapping[str, Sequence[Run]], rounds: int, level: floa
 
 
 def _tables(
-    learners: Sequence[str], when: str, plan: Plan, budget: float, level: float, streams: Mapping[str, Any]
+    learners: Sequence[str], when: str, plan: RobustnessPlan, budget: float, level: float, streams: Mapping[str, Any]
 ) -> list[Table]:
     titles = [LEARNERS[name].title for name in learners]
     over = in_seeds(plan.seeds, ", mean ± half-width of the 90 % interval")

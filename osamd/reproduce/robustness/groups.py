@@ -9,16 +9,16 @@ from osamd.errors import InputError, nearest
 from osamd.evaluation.many import run_many
 from osamd.reporting.tables import Report, Table
 from osamd.reproduce.robustness import drifting, hard_tables, harm, harm_report
-from osamd.reproduce.robustness.plans import Plan
+from osamd.reproduce.robustness.plans import RobustnessPlan
 
 
 class Group(NamedTuple):
     """Streams that are measured together: their tasks, how one is run, and the report of all."""
 
     title: str
-    tasks: Callable[[Plan], Sequence[Any]]
+    tasks: Callable[[RobustnessPlan], Sequence[Any]]
     run: Callable[[Any], Any]
-    report: Callable[[Plan, Sequence[Any]], Report]
+    report: Callable[[RobustnessPlan, Sequence[Any]], Report]
     """From the plan and what the tasks gave, in their order."""
 
 
@@ -39,13 +39,17 @@ def named(given: Sequence[str]) -> list[str]:
     return [name for name in GROUPS if name in given or not given]
 
 
-def number_of_tasks(names: Sequence[str], plan: Plan) -> int:
+def number_of_tasks(names: Sequence[str], plan: RobustnessPlan) -> int:
     """How many tasks `measure` has, for a progress bar."""
     return sum(len(GROUPS[name].tasks(plan)) for name in names)
 
 
 def measure(
-    names: Sequence[str], plan: Plan, *, workers: int | None = None, progress: Callable[[], None] | None = None
+    names: Sequence[str],
+    plan: RobustnessPlan,
+    *,
+    workers: int | None = None,
+    progress: Callable[[], None] | None = None,
 ) -> Report:
     """Run these groups one after the other; their tables, and their content under their names."""
     tables: list[Table] = []

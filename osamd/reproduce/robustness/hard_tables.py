@@ -13,8 +13,8 @@ from osamd.evaluation.answers import Answers
 from osamd.evaluation.intervals import mean_90
 from osamd.learner.linear import OSAMD
 from osamd.reporting.tables import Report, Table, in_seeds
-from osamd.reproduce.robustness.plans import Plan, in_percent
-from osamd.reproduce.robustness.playing import Run, left_alone, play, rounds_of
+from osamd.reproduce.robustness.plans import RobustnessPlan, in_percent
+from osamd.reproduce.robustness.playing import RobustnessRun, left_alone, play, rounds_of
 from osamd.streams import (
     IrrelevantFeatures,
     MachineTable,
@@ -66,7 +66,7 @@ STARTS = {
 """What stands in a column: the source model, and the default learner by where it starts."""
 
 
-class Task(NamedTuple):
+class TableTask(NamedTuple):
     """All starts on one stream and seed."""
 
     stream: str
@@ -75,17 +75,17 @@ class Task(NamedTuple):
     budget: float
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: RobustnessPlan) -> list[TableTask]:
     """All runs of a plan."""
     return [
-        Task(stream, seed, plan.rounds or ROUNDS, budget)
+        TableTask(stream, seed, plan.rounds or ROUNDS, budget)
         for budget in plan.budgets or BUDGETS
         for stream in STREAMS
         for seed in range(plan.seeds)
     ]
 
 
-def run(task: Task) -> dict[str, Run]:
+def run(task: TableTask) -> dict[str, RobustnessRun]:
     """By start: the run of one stream and seed."""
     stream = STREAMS[task.stream][1](task.rounds)
     rounds, classes = rounds_of(stream, task.seed), range(len(stream.classes))
@@ -98,7 +98,7 @@ def run(task: Task) -> dict[str, Run]:
     }
 
 
-def report(plan: Plan, done: Sequence[dict[str, Run]]) -> Report:
+def report(plan: RobustnessPlan, done: Sequence[dict[str, RobustnessRun]]) -> Report:
     """Accuracy and balanced accuracy of every start on every stream."""
     found = dict(zip(tasks(plan), done, strict=True))
     rounds, tables, contents = plan.rounds or ROUNDS, [], []
@@ -107,7 +107,7 @@ def report(plan: Plan, done: Sequence[dict[str, Run]]) -> Report:
             name: {
                 "title": title,
                 "starts": {
-                    start: _summary([found[Task(name, seed, rounds, budget)][start] for seed in range(plan.seeds)])
+                    start: _summary([found[TableTask(name, seed, rounds, budget)][start] for seed in range(plan.seeds)])
                     for start in STARTS
                 },
             }
@@ -118,7 +118,7 @@ def report(plan: Plan, done: Sequence[dict[str, Run]]) -> Report:
     return Report(tables, {"rounds": rounds, "source": SOURCE, "budgets": contents})
 
 
-def _summary(runs: Sequence[Run]) -> dict[str, Any]:
+def _summary(runs: Sequence[RobustnessRun]) -> dict[str, Any]:
     return {
         "accuracy": mean_90([one.accuracy for one in runs])._asdict(),
         "balanced_accuracy": mean_90([one.balanced_accuracy for one in runs])._asdict(),
@@ -127,7 +127,7 @@ def _summary(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _table(plan: Plan, budget: float, streams: Mapping[str, Any]) -> Table:
+def _table(plan: RobustnessPlan, budget: float, streams: Mapping[str, Any]) -> Table:
     setting = f"{plan.rounds or ROUNDS} rounds, budget {in_percent(budget)}, mean of {in_seeds(plan.seeds)}"
     return Table(
         f"Hard tables: accuracy % / balanced accuracy %, {setting}",

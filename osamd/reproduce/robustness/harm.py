@@ -12,8 +12,8 @@ from typing import NamedTuple
 from osamd.evaluation.answers import Answers, Delay
 from osamd.learner.linear import OSAMD
 from osamd.reproduce.robustness.drifting import still
-from osamd.reproduce.robustness.plans import Plan
-from osamd.reproduce.robustness.playing import Rounds, Run, left_alone, play, rounds_of
+from osamd.reproduce.robustness.plans import RobustnessPlan
+from osamd.reproduce.robustness.playing import RobustnessRun, Rounds, left_alone, play, rounds_of
 from osamd.streams import (
     MachineTable,
     Reshuffled,
@@ -69,7 +69,7 @@ WAYS: dict[str, Way] = {
 }
 
 
-class Task(NamedTuple):
+class HarmTask(NamedTuple):
     """All ways and budgets on one stream and seed, which share the rounds and the source model."""
 
     stream: str
@@ -85,7 +85,7 @@ class Setting(NamedTuple):
     budget: float
 
 
-class Outcome(NamedTuple):
+class RunSummary(NamedTuple):
     """One run in numbers, as fractions."""
 
     accuracy: float
@@ -99,8 +99,8 @@ class Outcome(NamedTuple):
 class Harm(NamedTuple):
     """All runs of one task, and the source model left alone."""
 
-    alone: Outcome
-    played: dict[Setting, Outcome]
+    alone: RunSummary
+    played: dict[Setting, RunSummary]
 
 
 def settings(budgets: tuple[float, ...] | None) -> list[Setting]:
@@ -108,14 +108,14 @@ def settings(budgets: tuple[float, ...] | None) -> list[Setting]:
     return [Setting(name, budget) for name, way in WAYS.items() for budget in budgets or way.budgets]
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: RobustnessPlan) -> list[HarmTask]:
     """All runs of a plan."""
     still_wine(1)  # where scikit-learn is missing it is refused here, before any group has been run
     budgets = None if plan.budgets is None else tuple(plan.budgets)
-    return [Task(name, seed, plan.rounds or ROUNDS, budgets) for name in STREAMS for seed in range(plan.seeds)]
+    return [HarmTask(name, seed, plan.rounds or ROUNDS, budgets) for name in STREAMS for seed in range(plan.seeds)]
 
 
-def run(task: Task) -> Harm:
+def run(task: HarmTask) -> Harm:
     """Play every way at every budget on one stream and seed."""
     stream = STREAMS[task.stream][1](task.rounds)
     count = min(SOURCE, stream.warmup) if isinstance(stream, Reshuffled) else SOURCE
@@ -125,12 +125,12 @@ def run(task: Task) -> Harm:
     return Harm(_outcome(alone), played)
 
 
-def _played(stream: Stream, count: int, rounds: Rounds, setting: Setting, seed: int) -> Run:
+def _played(stream: Stream, count: int, rounds: Rounds, setting: Setting, seed: int) -> RobustnessRun:
     classes = list(range(len(stream.classes)))
     learner = OSAMD.from_source(*stream.source(count, seed), classes=classes, budget=setting.budget, seed=seed)
     return play(learner, rounds, WAYS[setting.way].answers, seed)
 
 
-def _outcome(run: Run) -> Outcome:
+def _outcome(run: RobustnessRun) -> RunSummary:
     quarter = run.right[-max(1, len(run.right) // 4) :]
-    return Outcome(run.accuracy, run.balanced_accuracy, float(quarter.mean()), run.labels, run.health)
+    return RunSummary(run.accuracy, run.balanced_accuracy, float(quarter.mean()), run.labels, run.health)

@@ -8,14 +8,25 @@ from typing import Any
 
 from osamd.evaluation.intervals import mean_90
 from osamd.reporting.tables import Report, Table, in_seeds
-from osamd.reproduce.robustness.harm import ROUNDS, SOURCE, STREAMS, WAYS, Bar, Harm, Outcome, Setting, settings, tasks
-from osamd.reproduce.robustness.plans import Plan, in_percent
+from osamd.reproduce.robustness.harm import (
+    ROUNDS,
+    SOURCE,
+    STREAMS,
+    WAYS,
+    Bar,
+    Harm,
+    RunSummary,
+    Setting,
+    settings,
+    tasks,
+)
+from osamd.reproduce.robustness.plans import RobustnessPlan, in_percent
 
 BROKEN = " !"
 """Marks a difference that breaks its bar."""
 
 
-def report(plan: Plan, done: Sequence[Harm]) -> Report:
+def report(plan: RobustnessPlan, done: Sequence[Harm]) -> Report:
     """For every way of answering a table of all streams and budgets, and one that says which bars hold."""
     found = dict(zip(tasks(plan), done, strict=True))
     by_stream = {name: [harm for task, harm in found.items() if task.stream == name] for name in STREAMS}
@@ -32,7 +43,7 @@ def report(plan: Plan, done: Sequence[Harm]) -> Report:
     return Report([*tables, _bars(ways, over)], content)
 
 
-def _accuracies(some: Sequence[Outcome]) -> dict[str, Any]:
+def _accuracies(some: Sequence[RunSummary]) -> dict[str, Any]:
     measures = ("accuracy", "balanced_accuracy", "last_quarter")
     return {name: mean_90([getattr(one, name) for one in some])._asdict() for name in measures}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Plan(NamedTuple):
+class RobustnessPlan(NamedTuple):
     """How much to run: seeds 0, ..., seeds - 1, and rounds and budgets where a group is not to have its own."""
 
     seeds: int

@@ -24,7 +24,7 @@ class Rounds(NamedTuple):
     truth: Labels
 
 
-class Run(NamedTuple):
+class RobustnessRun(NamedTuple):
     """By round: whether the decision was right, whether the label was asked for, and the true class."""
 
     right: NDArray[np.bool_]
@@ -60,7 +60,7 @@ def rounds_of(stream: Stream, seed: int) -> Rounds:
     return Rounds(np.ascontiguousarray(x), y, stream.truth(seed) if isinstance(stream, Hardship) else y)
 
 
-def play(learner: OSAMD, rounds: Rounds, answers: Answers, seed: int) -> Run:
+def play(learner: OSAMD, rounds: Rounds, answers: Answers, seed: int) -> RobustnessRun:
     """Play a learner, whose classes are their indices, over all rounds; accuracy is against the true labels."""
     decided, asked = np.zeros(len(rounds.y), dtype=np.int64), np.zeros(len(rounds.y), dtype=np.bool_)
     ask, take = learner.ask, Desk(learner, learner.classes, answers, seed).take
@@ -68,16 +68,16 @@ def play(learner: OSAMD, rounds: Rounds, answers: Answers, seed: int) -> Run:
         decision = ask(row)
         decided[t], asked[t] = decision.label, decision.query
         take(decision, label)
-    return Run(decided == rounds.truth, asked, rounds.truth, health_word(learner))
+    return RobustnessRun(decided == rounds.truth, asked, rounds.truth, health_word(learner))
 
 
-def left_alone(stream: Stream, rounds: Rounds, count: int, seed: int) -> Run:
+def left_alone(stream: Stream, rounds: Rounds, count: int, seed: int) -> RobustnessRun:
     """The model that `OSAMD.from_source` fits to the source, with no round played after it."""
     classes = len(stream.classes)
     weights = source.fit(*stream.source(count, seed), classes)
     scores = rounds.x @ weights[..., :-1].T + weights[..., -1]
     decided = scores.argmax(axis=1) if classes > 2 else (scores > 0.0).astype(np.int64)
-    return Run(decided == rounds.truth, np.zeros(len(rounds.y), dtype=np.bool_), rounds.truth)
+    return RobustnessRun(decided == rounds.truth, np.zeros(len(rounds.y), dtype=np.bool_), rounds.truth)
 
 
 def health_word(learner: OSAMD) -> str:

@@ -26,14 +26,14 @@ UNPACKED_SHA256 = "0a9371cef7c964b5475d6053cc3e0894a5aa6f65ad1ed3ecb01c45aa96217
 """Of covtype.data itself: there are several gzip files of it."""
 
 
-class Classes(NamedTuple):
+class CoverPair(NamedTuple):
     """The two classes a stream is made of, and how many of their rows are its source."""
 
     pair: tuple[int, int]
     source_size: int
 
 
-ROWS = {"reported": Classes((1, 2), 50_000), "held-out": Classes((3, 6), 5_000)}
+ROWS = {"reported": CoverPair((1, 2), 50_000), "held-out": CoverPair((3, 6), 5_000)}
 
 
 def cover_type(data_dir: str | Path | None = None, *, rows: str = "reported") -> Recorded:
