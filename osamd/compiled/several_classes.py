@@ -24,14 +24,14 @@ from osamd.paper.scores import MULTICLASS, UNLABELLED, multiclass_decide, multic
 
 
 class SeveralClassRound(NamedTuple):
-    """The round, to be compiled: observe fills the scores and the slope that learn needs again."""
+    """The round, to be compiled: observe fills in the scores and the slope that learn needs."""
 
     observe: Callable[..., Any]
     learn: Callable[..., Any]
 
 
 class SeveralClassSeen(NamedTuple):
-    """What `observe` found, beside the scores."""
+    """What `observe` found, apart from the scores."""
 
     label: int
     pseudolabel: int
@@ -40,13 +40,13 @@ class SeveralClassSeen(NamedTuple):
     square: float
     """x . x"""
     finite: bool
-    """Whether sample, scores and confidence are; one comparison for all of them."""
+    """Whether the sample, the scores and the confidence are all finite."""
 
 
 def move_row(
     w: Array, at: int, q: float, x: Array, start: int, features: int, bias: bool, rates: Rates, to: Array, there: int
 ) -> None:
-    """The row of `to` that begins at `there`: that of w at `at`, minus eta q x."""
+    """Set the row of `to` that begins at `there` to the row of w that begins at `at`, minus eta q x."""
     for i in range(features):
         to[there + i] = w[at + i] - rates.eta * (q * x.flat[start + i])
     if bias:
@@ -77,8 +77,8 @@ def teacher_step(
 def fused_rows(loss: Loss) -> SeveralClassRound:
     """The halves of the round for one loss.
 
-    Of every class, `h` is the teacher's score, `scores` that of the parameters that decide, `q` the slope by which w_t
-    was reached. The sample is `features` numbers of `x` from `start` on.
+    For every class, `h` is the teacher's score, `scores` the score of the parameters that decide, and `q` the slope
+    that led to w_t. The sample is `features` numbers of `x` from `start` on.
     """
     _, slope_of, implicit_slope = on_scores(loss, MULTICLASS)
 
@@ -94,7 +94,7 @@ def fused_rows(loss: Loss) -> SeveralClassRound:
         q: Array,
         rates: Rates,
     ) -> SeveralClassSeen:
-        """The decision, the pseudolabel and the query; h, scores and q are filled."""
+        """The decision, the pseudolabel and the query probability; h, scores and q are filled in."""
         size, square = padded(features + bias), 0.0
         for s in range(h.shape[0]):
             h[s], scores[s], square = sums(theta, w, s * size, x, start, features, bias)
@@ -142,7 +142,7 @@ def fused_rows(loss: Loss) -> SeveralClassRound:
 
 
 def rows_block(learner: Learner) -> Any:
-    """The kernel of `kernels.block_kernel` for these learners."""
+    """The kernel of `osamd.compiled.runs.block_kernel` for these learners."""
     parts: Any = (lower(part, inline=True) for part in fused_rows(learner.loss))
     observe, learn = parts
     loss_value: Any = lower(on_scores(learner.loss, learner.model.reading).value)

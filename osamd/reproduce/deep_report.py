@@ -9,8 +9,9 @@ from osamd.evaluation.intervals import Mean, mean_90
 from osamd.paper.methods import KNOWN, PRESET
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce import results
+from osamd.reproduce.column_fleets import curve_rounds
 from osamd.reproduce.columns import described
-from osamd.reproduce.deep import ColumnOutcome, curve_rounds, differences
+from osamd.reproduce.deep import ColumnOutcome, differences
 from osamd.reproduce.paper import TABLE_1
 
 

@@ -27,8 +27,8 @@ import numpy as np
 
 from osamd.errors import InputError
 from osamd.paper.methods import Settings
+from osamd.reproduce.column_fleets import load_samples, pretrain, silent
 from osamd.reproduce.columns import COLUMNS, TableColumn, settings
-from osamd.reproduce.deep import load_samples, pretrain, silent
 from osamd.reproduce.paper import TABLE_1
 from osamd.streams import RealStream
 
