@@ -51,8 +51,7 @@ class Totals(NamedTuple):
 
 
 class CompiledRun(NamedTuple):
-    """The result of a stream: the ledger, whose columns have length 0 if they were not kept, the state and the
-    totals."""
+    """The result of a stream; columns of the ledger that were not kept have length 0."""
 
     ledger: Ledger
     state: State

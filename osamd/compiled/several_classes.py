@@ -1,8 +1,8 @@
 """The exact round on the whole Euclidean space with several classes and no L2 term, fused row by row.
 
-SeveralClassRound of weights lie one after the other in one vector, each padded to whole lanes. Of w_t one
-row is held at a time. The exact step levels classes, and rounding decides between them: so w_t, its scores and the
-student's step are computed in the very order of `osamd.paper.algorithm`.
+The rows of weights follow each other in one vector, each padded to whole lanes. Only one row of w_t is held at a time.
+The exact step makes classes tie, and rounding decides between them, so w_t, its scores and the student's step are
+computed in exactly the order of `osamd.paper.algorithm`.
 """
 
 from __future__ import annotations
