@@ -1,8 +1,8 @@
-"""The paper's convolutional networks on a GPU: `ConvNet` by five kernels a step, for two convolutions.
+"""The paper's convolutional networks on a GPU: `ConvNet` with five kernels per step, for two convolutions.
 
-A fleet of small networks spends its time between kernels rather than in them, so each does as much as needs no word
-from another program: the first convolution is made where the second takes it up, gradients are folded where they are
-made, and every parameter is stepped by the last kernel. They are in `osamd.fleet.kernels.conv`.
+A fleet of small networks spends its time between kernels rather than in them, so each kernel does as much as it can
+without waiting for another program: the first convolution is computed where the second uses it, gradients are folded
+where they are computed, and the last kernel steps every parameter. The kernels are in `osamd.fleet.kernels.conv`.
 """
 
 from __future__ import annotations
@@ -20,45 +20,49 @@ from osamd.fleet.kernels.conv import kernels
 HAS_TRITON = find_spec("triton") is not None
 
 WIDTHS = (16, 32, 64, 128)
-"""Numbers of channels the kernels take."""
+"""The numbers of channels that the kernels support."""
 
 
 class Tuning(NamedTuple):
-    """How the work is cut; every number a power of two. Results differ by rounding alone."""
+    """How the work is divided; every number is a power of two. Results differ only by rounding."""
 
     split: int = 4
-    """Channels of conv1 a program of `convolve` makes; conv2's sum has as many parts as that leaves."""
+    """Channels of conv1 per program of `convolve`; conv2's sum is split accordingly."""
     depth: int = 16
-    """Of each product in it."""
+    """The depth of each product in it."""
     convolve: tuple[int, int] = (4, 4)
-    """Warps and stages, here and below."""
+    """Warps and stages, as in the other pairs below."""
     features: int = 256
     score: tuple[int, int] = (4, 1)
     channels: int = 4
     pull_head: tuple[int, int] = (4, 1)
     patches: int = 64
-    """Rows of patches (channels x taps, filled up) a program of `pull_patches` folds."""
+    """Rows of patches (channels x taps, padded) per program of `pull_patches`."""
     pull_patches: tuple[int, int] = (4, 1)
     stepped: int = 32
-    """Columns of conv2's weights a program of `step` takes."""
+    """Columns of conv2's weights per program of `step`."""
     linear: int = 1024
     first_pixels: int = 32
     step: tuple[int, int] = (4, 2)
 
 
 class TritonTape(NamedTuple):
+    """What the forward pass keeps for the backward pass."""
+
     x: Tensor
     a1: Tensor
-    """After ReLU, with the zero padding of the second convolution."""
+    """The first convolution after ReLU, with the zero padding of the second."""
     a2: Tensor
     features: Tensor
 
 
 class Gradient(NamedTuple):
+    """What the backward pass gives to the step."""
+
     tape: TritonTape
     q: Tensor
     slope1: Tensor
-    """On the outputs of the convolutions, before ReLU."""
+    """slope1 and slope2 are the slopes on the outputs of the convolutions, before ReLU."""
     slope2: Tensor
     sums: Tensor
     """The gradients of the second convolution's bias and of BatchNorm's weight and bias."""
@@ -67,7 +71,7 @@ class Gradient(NamedTuple):
 def supports(module: nn.Module, sample: tuple[int, ...]) -> bool:
     """Whether the module is one that `TritonConvNet` has kernels for; `sample` is the shape of one x.
 
-    Two convolutions whose channels are a power of two from 16 to 128, small images, no softmax.
+    It must have two convolutions with 16, 32, 64 or 128 channels, small images, and no softmax.
     """
     parts = parts_of(module)
     if parts is None or parts.softmax or len(parts.convolutions) != 2 or len(sample) != 3:
@@ -107,7 +111,7 @@ def _sizes(module: nn.Module, parts: ConvLayers, sample: tuple[int, ...]) -> dic
 
 
 def _power(number: int, least: int = 1) -> int:
-    """The power of two not below.
+    """The smallest power of two that is at least `number` and `least`.
 
     >>> _power(49), _power(2, least=16)
     (64, 16)
@@ -116,7 +120,7 @@ def _power(number: int, least: int = 1) -> int:
 
 
 def _cut(sizes: dict[str, Any], tuning: Tuning) -> dict[str, Any]:
-    """The shapes, and how the work on them is cut."""
+    """The shapes, and how the work on them is divided."""
     s, taps = sizes, _power(sizes["K2"] ** 2)
     return sizes | {
         "PIXELS": _power(s["H1"] * s["L1"], least=16),
@@ -139,9 +143,10 @@ def _cut(sizes: dict[str, Any], tuning: Tuning) -> dict[str, Any]:
 
 
 class TritonConvNet(ConvNet):
-    """`ConvNet` for CUDA float32 by kernels of its own, and plain `ConvNet` for anything else.
+    """`ConvNet` with kernels of its own for CUDA float32, and plain `ConvNet` for anything else.
 
-    `precision` is that of the products: "ieee" is float32's, "tf32x3" nearly so on the matrix units, "tf32" theirs.
+    `precision` is that of the products: "ieee" is float32, "tf32x3" is nearly that on the tensor cores, "tf32" is
+    theirs.
     """
 
     def __init__(
