@@ -20,7 +20,7 @@ SETTINGS = Settings(eta=0.01, sigma=0.35, loss=loss("hinge", l2=0.2), adaptation
 START = [0.4, 0.0, -4.0]
 FRESH = """
 import hashlib
-from tests.test_play import SETTINGS, START
+from tests.paper.test_play import SETTINGS, START
 from osamd.paper.methods import METHODS, learner
 from osamd.paper.models import linear
 from osamd.paper.play import play
