@@ -299,7 +299,7 @@ def test_arrays_keep_order_and_give_their_warm_up_as_source():
         (lambda: Arrays(np.zeros((0, 2)), []), "no rounds are left"),
         (lambda: Arrays(np.zeros((2, 2)), [0, 1], warmup=2), "no rounds are left"),
         (lambda: Arrays(np.zeros(3), [0, 1, 0]), "one row per round"),
-        (lambda: Arrays(np.zeros((3, 1)), [0, 1]), "3 rows of x but 2 labels"),
+        (lambda: Arrays(np.zeros((3, 1)), [0, 1]), "x has 3 rows but y has 2 labels"),
         (lambda: Arrays(np.zeros((3, 1)), ["a", "a", "a"]), r"one class only \('a'\)"),
         (lambda: Arrays(np.zeros((2, 1)), ["a", "c"], classes=["a", "b"]), "label 'c' of row 1 is not in the classes"),
         (lambda: Arrays([[0.0], [np.nan]], [0, 1]), r"row 1 holds \[nan\]"),
