@@ -63,7 +63,7 @@ def silent() -> Stages:
 
 
 def load_samples(stream: RealStream, seeds: Sequence[int], rounds: int) -> Samples:
-    """The first rounds for every seed; streams that are the same for all seeds are held once."""
+    """The first rounds for every seed; a stream that is the same for all seeds is held once."""
     import torch
 
     from osamd.fleet.fleet import Samples

@@ -1,4 +1,4 @@
-"""The columns of Table 1 on real data: stream, network, training, and the two named sets of settings of each."""
+"""The columns of Table 1 on real data: their streams, networks and training, and two named sets of settings each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TableColumn:
     training: Callable[[], Training]
     settings: Mapping[str, Settings]
     probabilities: bool = False
-    """Whether the network's scores are probabilities, by a softmax at its end."""
+    """Whether the network ends in a softmax, so that its scores are probabilities."""
 
 
 def settings(
@@ -46,7 +46,7 @@ def settings(
 
 
 def described(chosen: Settings) -> dict[str, Any]:
-    """The settings as they go into results.json."""
+    """The settings as results.json holds them."""
     loops = chosen.adaptation
     assert loops is not None
     return {

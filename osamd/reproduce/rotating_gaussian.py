@@ -1,7 +1,7 @@
 """The Rotating Gaussian column of Table 1, Figure 2(a) and Figure 3.
 
-Settings are the appendix's. It does not give the rate of the 20 inner gradient loops; 0.01 (that of eta) is what
-reproduces OSAMD's accuracy: larger rates, or the exact implicit step, follow a wrong pseudolabel further.
+The settings are the appendix's. It does not give the rate of the 20 inner gradient loops; 0.01 (the value of eta)
+reproduces OSAMD's accuracy. Larger rates, or the exact implicit step, follow a wrong pseudolabel further.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ SIGMAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0)
 
 
 def paper_settings(sigma: float = SIGMA, label_rate: float | None = None) -> Settings:
-    """The appendix's: eta 0.01, hinge + 0.2 ||w||^2 with a free bias, tau capped at 1, 20 inner loops.
+    """The appendix's settings: eta 0.01, hinge + 0.2 ||w||^2 with a free bias, tau capped at 1, 20 inner loops.
 
-    Differs from the paper: the penalty leaves the bias free, because with it OMD (all) reaches 75.8 % instead of 98.9.
+    Differs from the paper: the penalty leaves the bias free, because otherwise OMD (all) reaches 75.8 % instead of
+    98.9.
     """
     return Settings(
         eta=0.01,
@@ -48,7 +49,7 @@ def paper_settings(sigma: float = SIGMA, label_rate: float | None = None) -> Set
 
 
 def described(sigma: float | Sequence[float]) -> dict[str, Any]:
-    """The settings as they go into results.json."""
+    """The settings as results.json holds them."""
     settings = paper_settings()
     loops = settings.adaptation
     assert loops is not None
@@ -86,9 +87,9 @@ class GaussianTask:
 
 
 class GaussianRun(NamedTuple):
-    """What one run reports: fractions of the rounds, and the accumulated regret, one value a round.
+    """What one run reports: fractions of the rounds, and the accumulated regret, one value per round.
 
-    The preset decides by a mixture of models, which is no point of the decision set: it has no regret.
+    The preset decides by a mixture of models, which is not a point of the decision set, so it has no regret.
     """
 
     accuracy: float
@@ -134,7 +135,7 @@ def experiment(
     """All runs, by sigma and method, one for each seed 0, ..., seeds - 1.
 
     OSAMD runs first: the methods that ask uniformly get its realised label rate on the same seed. OMD (all) does not
-    depend on sigma and runs once. `budget` is the preset's, 5 % where it is None.
+    depend on sigma and runs once. `budget` is the preset's, 5 % if None.
     """
     uniform = any(KNOWN[name].query == "uniform" for name in methods)
     leaders = ["osamd"] if uniform or "osamd" in methods else []
@@ -167,5 +168,5 @@ def number_of_runs(methods: Sequence[str], seeds: int, sigmas: Sequence[float] =
 
 
 def regret_curves(runs: Sequence[GaussianRun]) -> Array:
-    """(seeds x rounds)."""
+    """The accumulated regret, (seeds x rounds)."""
     return np.stack([one.regret for one in runs if one.regret is not None])

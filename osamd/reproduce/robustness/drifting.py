@@ -1,8 +1,8 @@
-"""Drifting streams: the preset beside the paper's OSAMD at the same budget, and OMD with every label.
+"""Drifting streams: the preset, the paper's OSAMD at the same budget, and OMD with every label.
 
-All streams are the paper's Rotating Gaussian with a hardship or a change around it. Every method begins from the same
-`SOURCE` labelled samples. Accuracy is against the true labels, also where those that are told are noisy. There are two
-groups on the same streams: one in which labels come at once, and one in which they come `LATE` rounds later.
+All streams are the paper's Rotating Gaussian with a hardship or a change. Every method starts from the same `SOURCE`
+labelled samples. Accuracy is measured against the true labels, even if the labels that come are noisy. There are two
+groups on the same streams: in one labels come at once, in the other `LATE` rounds later.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from osamd.streams import (
 )
 
 SOURCE = 200
-"""Labelled samples of the first domain that every method starts from."""
+"""The number of labelled samples of the first domain that every method starts from."""
 ROUNDS, BUDGETS = 4000, (0.05,)
 LATE = 200
-"""Rounds that a label takes in the group of late labels."""
+"""The delay of a label, in rounds, in the group of late labels."""
 NOISE, RATIO, IRRELEVANT = 0.1, 20.0, 20
 
 
 def still(rounds: int) -> Rotating:
-    """The first domain for ever."""
+    """The first domain, without drift."""
     stream = rotating_gaussian(rounds)
     stream.turn = 0.0
     return stream
 
 
 def flip(stream: Stream) -> Stream:
-    """All labels swapped from the middle on."""
+    """The stream with all labels swapped from the middle on."""
     return Changed(stream, relabel([1, 0]), abrupt(stream.rounds // 2))
 
 
 def gradual_flip(stream: Stream) -> Stream:
-    """The same, a round at a time: the share of swapped labels grows over the middle quarter."""
+    """The same, gradually: the share of swapped labels grows over the middle quarter."""
     return Changed(stream, relabel([1, 0]), gradual(3 * stream.rounds // 8, 5 * stream.rounds // 8))
 
 
@@ -82,13 +82,13 @@ STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
         lambda n: IrrelevantFeatures(flip(rotating_gaussian(n)), IRRELEVANT),
     ),
 }
-"""By name: a title, and the stream of so many rounds."""
+"""By name: a title, and a function from the number of rounds to the stream."""
 
 ENDS = {"gradual": 5 / 8}
-"""Where recovery begins at the end of a change and not where it begins to move: the share of the rounds."""
+"""Streams whose recovery is counted from the end of a change and not from its start, as a share of the rounds."""
 
 LEVEL_STREAM, LEVEL_METHOD = "rotation", "omd-all"
-"""Back is back within a point of the accuracy of this method on this stream: all labels, and no flip."""
+"""Recovered means within a point of the accuracy of this method on this stream: with all labels, and no flip."""
 
 
 def _paper() -> dict[str, Any]:
@@ -128,7 +128,7 @@ LEARNERS: dict[str, Entrant] = {
     "osamd-preset-late": Entrant(f"{PRESET.title}, labels late", _preset, _LATE),
     "osamd-standardised-late": Entrant(f"{_OSAMD}, standardised, late", partial(_standardised, "osamd"), _LATE),
 }
-"""The paper's settings are for features as they come; on standardised ones stand the defaults of the class."""
+"""The paper's settings are for features as they come; standardised features use the defaults of `OSAMD`."""
 
 DRIFT = ("osamd-preset", "osamd", "osamd-standardised", "omd-all", "omd-all-standardised")
 LATE_LABELS = ("osamd-preset", "osamd-preset-late", "osamd-standardised-late", "omd-all")
@@ -170,7 +170,7 @@ Runs = Mapping[str, Mapping[str, Sequence[RobustnessRun]]]
 
 
 def changes(stream: str, rounds: int) -> list[int]:
-    """The rounds from which recovery is counted: where a flip begins, or where a gradual one has ended."""
+    """The rounds from which recovery is counted: where a flip begins, or where a gradual flip has ended."""
     if stream in ENDS:
         return [int(ENDS[stream] * rounds)]
     drift = STREAMS[stream][1](rounds).drift
@@ -178,7 +178,7 @@ def changes(stream: str, rounds: int) -> list[int]:
 
 
 def report(learners: Sequence[str], when: str, plan: RobustnessPlan, done: Sequence[RobustnessRun]) -> Report:
-    """Accuracy and labels of every learner on every stream, and rounds and labels until back after each change.
+    """Accuracy and labels of every learner on every stream, and rounds and labels to recovery after each change.
 
     `when` says in words when labels come.
     """
@@ -206,7 +206,7 @@ late_report = partial(report, LATE_LABELS, f"late: by {LATE} rounds")
 
 
 def _stream(name: str, by: Mapping[str, Sequence[RobustnessRun]], rounds: int, level: float) -> dict[str, Any]:
-    """What is written of one stream."""
+    """The results of one stream, as the report's JSON holds them."""
     starts = changes(name, rounds)
     learners = {}
     for learner, some in by.items():

@@ -1,4 +1,4 @@
-"""The groups of `osamd robustness`: what each measures, and how many rounds and which budgets it has by default."""
+"""The groups of `osamd robustness`, and how they are run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from osamd.reproduce.robustness.plans import RobustnessPlan
 
 
 class Group(NamedTuple):
-    """Streams that are measured together: their tasks, how one is run, and the report of all."""
+    """Streams that are measured together: their tasks, how one task is run, and the report on all."""
 
     title: str
     tasks: Callable[[RobustnessPlan], Sequence[Any]]
     run: Callable[[Any], Any]
     report: Callable[[RobustnessPlan, Sequence[Any]], Report]
-    """From the plan and what the tasks gave, in their order."""
+    """Takes the plan and the results of the tasks, in their order."""
 
 
 GROUPS = {
@@ -28,11 +28,11 @@ GROUPS = {
     "harm": Group("do no harm", harm.tasks, harm.run, harm_report.report),
     "late": Group("drifting streams, late labels", drifting.late_tasks, drifting.run, drifting.late_report),
 }
-"""By the name that the command knows them by, in the order in which they are run."""
+"""By their names on the command line, in the order in which they are run."""
 
 
 def named(given: Sequence[str]) -> list[str]:
-    """The groups that a user named, in our order; all of them where none is named."""
+    """The groups that a user named, in our order, or all of them if none is named."""
     for name in given:
         if name not in GROUPS:
             raise InputError(f"`--group {name}`: no such group. {nearest(name, GROUPS)}")
@@ -40,7 +40,7 @@ def named(given: Sequence[str]) -> list[str]:
 
 
 def number_of_tasks(names: Sequence[str], plan: RobustnessPlan) -> int:
-    """How many tasks `measure` has, for a progress bar."""
+    """The number of tasks of `measure`, for a progress bar."""
     return sum(len(GROUPS[name].tasks(plan)) for name in names)
 
 
@@ -51,7 +51,7 @@ def measure(
     workers: int | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Report:
-    """Run these groups one after the other; their tables, and their content under their names."""
+    """Run these groups one after another; returns their tables, and their content by name."""
     tables: list[Table] = []
     content = {}
     for name in names:

@@ -1,7 +1,7 @@
 """Hard tables: a trending column, outliers, many tight classes, many features, a rare class that overlaps.
 
-The default learner starts from a fitted source and from nothing, beside the source model left alone. Balanced accuracy,
-the mean of the accuracies of the classes, stands beside accuracy: with 6 % positives the latter says little.
+The default learner starts from a fitted source model and from nothing, and is compared with the unchanged source model.
+Balanced accuracy, the mean of the accuracies of the classes, is reported too: with 6 % positives, accuracy says little.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from osamd.streams import (
 )
 
 SOURCE = 600
-"""Labelled samples that the source model is fitted to."""
+"""The number of labelled samples that the source model is fitted to."""
 ROUNDS, BUDGETS = 4000, (0.01, 0.05)
 
 FEATURES, RELEVANT = 500, 10
@@ -37,12 +37,12 @@ POSITIVES = 0.06
 
 
 def wide(rounds: int) -> Stream:
-    """A logistic table of which few features matter; the best accuracy is 90 %."""
+    """A logistic table in which few features matter; the best accuracy is 90 %."""
     return IrrelevantFeatures(logistic_table(rounds, features=RELEVANT, strength=5.3), FEATURES - RELEVANT)
 
 
 def rare(rounds: int) -> Stream:
-    """Two Gaussian classes, two deviations apart, of which one is rare; the best balanced accuracy is 84 %."""
+    """Two Gaussian classes, two standard deviations apart, one of them rare; the best balanced accuracy is 84 %."""
     equal = overlapping_gaussians(rounds, classes=2, features=8, distance=1.0)
     return RareClass(equal, rare=1, ratio=(1.0 - POSITIVES) / POSITIVES)
 
@@ -56,14 +56,14 @@ STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
     "wide": ("500 features, 10 matter", wide),
     "rare": ("6 % positives that overlap", rare),
 }
-"""By name: a title, and the stream of so many rounds."""
+"""By name: a title, and a function from the number of rounds to the stream."""
 
 STARTS = {
     "left-alone": "source left alone",
     "from-source": "from the source",
     "from-nothing": "from nothing",
 }
-"""What stands in a column: the source model, and the default learner by where it starts."""
+"""The columns of the table: the source model, and the default learner by where it starts."""
 
 
 class TableTask(NamedTuple):
@@ -86,7 +86,7 @@ def tasks(plan: RobustnessPlan) -> list[TableTask]:
 
 
 def run(task: TableTask) -> dict[str, RobustnessRun]:
-    """By start: the run of one stream and seed."""
+    """Play one stream and seed from every start; returns the runs by start."""
     stream = STREAMS[task.stream][1](task.rounds)
     rounds, classes = rounds_of(stream, task.seed), range(len(stream.classes))
     settings: dict[str, Any] = {"classes": list(classes), "budget": task.budget, "seed": task.seed}

@@ -1,7 +1,7 @@
-"""Do no harm: the default learner on streams that stand still, beside its source model left alone.
+"""Do no harm: the default learner on streams without drift, compared with its unchanged source model.
 
-Nothing drifts, so the model that people had is as good at the end as at the start, and whatever the learner makes of
-samples and answers must not be worse. Each stream is played for every way of answering and every budget of it.
+Nothing drifts, so the model that people had is as good at the end as at the start, and the learner must not be worse,
+whatever the samples and answers are. Each stream is played for every way of answering at each of its budgets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from osamd.streams import (
 )
 
 SOURCE = 600
-"""Labelled rows that the source model is fitted to; a table of fewer than twice as many gives half of its rows."""
+"""The number of labelled rows that the source model is fitted to; a table of fewer than 1,200 rows gives half of them."""
 ROUNDS = 20_000
 
 STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
@@ -38,11 +38,11 @@ STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
     "rotating-gaussian": ("Rotating Gaussian, still", still),
     "machine": ("machine table", MachineTable),
 }
-"""By name: a title, and the stream of so many rounds. The first takes longest, and is begun first."""
+"""By name: a title, and a function from the number of rounds to the stream. The slowest comes first."""
 
 
 class Bar(NamedTuple):
-    """How many points below the source model the accuracy may lie: in the mean over seeds, and on the worst seed."""
+    """How many points the accuracy may lie below the source model's: in the mean over seeds, and on the worst seed."""
 
     mean: float
     worst: float | None
@@ -58,7 +58,7 @@ class Way(NamedTuple):
 
 
 UNSURE = (0.01, 0.05, 0.2)
-"""Budgets where answers are missing, late or wrong."""
+"""Budgets for answers that are missing, late or wrong."""
 
 WAYS: dict[str, Way] = {
     "nobody": Way("nobody answers", Answers(nobody=True), UNSURE, Bar(0.5, 1.5)),
@@ -97,7 +97,7 @@ class RunSummary(NamedTuple):
 
 
 class Harm(NamedTuple):
-    """All runs of one task, and the source model left alone."""
+    """All runs of one task, and the unchanged source model."""
 
     alone: RunSummary
     played: dict[Setting, RunSummary]
@@ -110,7 +110,7 @@ def settings(budgets: tuple[float, ...] | None) -> list[Setting]:
 
 def tasks(plan: RobustnessPlan) -> list[HarmTask]:
     """All runs of a plan."""
-    still_wine(1)  # where scikit-learn is missing it is refused here, before any group has been run
+    still_wine(1)  # refuses here, before any group has run, if scikit-learn is missing
     budgets = None if plan.budgets is None else tuple(plan.budgets)
     return [HarmTask(name, seed, plan.rounds or ROUNDS, budgets) for name in STREAMS for seed in range(plan.seeds)]
 

@@ -1,4 +1,4 @@
-"""What is reported of still streams: points above the source model left alone, and which bars hold."""
+"""The report on streams without drift: points above the unchanged source model, and which bars hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BROKEN = " !"
 
 
 def report(plan: RobustnessPlan, done: Sequence[Harm]) -> Report:
-    """For every way of answering a table of all streams and budgets, and one that says which bars hold."""
+    """A table of all streams and budgets for every way of answering, and one that says which bars hold."""
     found = dict(zip(tasks(plan), done, strict=True))
     by_stream = {name: [harm for task, harm in found.items() if task.stream == name] for name in STREAMS}
     budgets = None if plan.budgets is None else tuple(plan.budgets)
@@ -49,7 +49,7 @@ def _accuracies(some: Sequence[RunSummary]) -> dict[str, Any]:
 
 
 def _way(name: str, cells: Sequence[Setting], by_stream: Mapping[str, Sequence[Harm]]) -> dict[str, Any]:
-    """What is written of one way of answering."""
+    """The results of one way of answering, as the report's JSON holds them."""
     way = WAYS[name]
     return {
         "title": way.title,
@@ -110,7 +110,7 @@ def _points(cell: Mapping[str, Any]) -> str:
 
 
 def _words(cells: Sequence[Mapping[str, Any]]) -> str:
-    """How often each word was said at the end, over all budgets and seeds."""
+    """How often each state of health occurred at the end, over all budgets and seeds."""
     said: Counter[str] = Counter()
     for cell in cells:
         said.update(cell["health"])
@@ -127,7 +127,7 @@ def _rule(bar: Mapping[str, Any]) -> str:
 
 
 def _bars(ways: Mapping[str, Any], over: str) -> Table:
-    """Which bars hold, in one row for each way of answering, with the stream and budget that are worst."""
+    """Which bars hold: one row for each way of answering, with its worst stream and budget."""
     rows = []
     for way in ways.values():
         cells = [(stream["title"], cell) for stream in way["streams"].values() for cell in stream["budgets"]]
