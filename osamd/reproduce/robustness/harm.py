@@ -26,7 +26,7 @@ from osamd.streams import (
 )
 
 SOURCE = 600
-"""The number of labelled rows that the source model is fitted to; a table of fewer than 1,200 rows gives half of them."""
+"""The number of labelled rows that the source model is fitted to; a table of fewer than 1,200 rows gives half."""
 ROUNDS = 20_000
 
 STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
