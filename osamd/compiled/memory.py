@@ -27,7 +27,7 @@ SELF_TRAINING, TEACHER_DECIDES, SIGMA, FLOOR, ETA, CAP, TARGET, SCALE, INNER_LOO
 """The numbers of `Rates`, in the order of its fields, without the penalty, which is a vector."""
 
 RIDGED, FEATURES, WIDTH, SIZE, CLASSES, AFTER = range(10, 16)
-"""Whether there is an L2 term; the four numbers of `Sizes`; and a place where whoever appends to the memory may keep
+"""Whether there is an L2 term; the four numbers of `MemorySizes`; and a place where whoever appends to the memory may keep
 where that begins."""
 
 LABEL, PSEUDOLABEL, MARGIN, PROBABILITY, QUERY, SCORE, SLOPE, TEACHER_SCORE, SQUARE = range(16, 25)
@@ -40,7 +40,7 @@ TEACHER, STUDENT, PENALTY, SHRINK, ADAPTED, SAMPLE = range(6)
 """The vectors in their order: theta, w_hat, the L2 coefficients, 1 / (1 + 2 eta L2), w_t, and the last sample."""
 
 
-class Sizes(NamedTuple):
+class MemorySizes(NamedTuple):
     """The sizes of a model in the memory."""
 
     features: int
@@ -85,12 +85,12 @@ def memory_of(learner: Learner) -> Array:
     return memory
 
 
-def sizes_of(learner: Learner) -> Sizes:
+def sizes_of(learner: Learner) -> MemorySizes:
     """The sizes of the learner's model."""
     model = learner.model
     bare = model.shape[-1]
     width = bare if kind_of_round(learner) == "general" else padded(bare)
-    return Sizes(model.features, width, width * (learner.state.student.size // bare), model.classes)
+    return MemorySizes(model.features, width, width * (learner.state.student.size // bare), model.classes)
 
 
 def params(learner: Learner, memory: Array, which: int) -> Array:
@@ -101,8 +101,8 @@ def params(learner: Learner, memory: Array, which: int) -> Array:
 
 
 def sizes(memory: Any) -> Any:
-    """The `Sizes` of the memory."""
-    return Sizes(int(memory[FEATURES]), int(memory[WIDTH]), int(memory[SIZE]), int(memory[CLASSES]))
+    """The `MemorySizes` of the memory."""
+    return MemorySizes(int(memory[FEATURES]), int(memory[WIDTH]), int(memory[SIZE]), int(memory[CLASSES]))
 
 
 def numbers(memory: Any, penalty: Any) -> Any:

@@ -159,7 +159,7 @@ def regret(run: GuardRun, path: ArrayLike) -> Regret:
 
 
 def hardest_path(run: GuardRun) -> NDArray[np.int64]:
-    """Of all N^T paths, the one with the largest `estimated` minus its bound: if the bound holds there, it always does.
+    """The path, among all N^T, with the largest `estimated` minus its bound: if the bound holds there, it always does.
 
     By dynamic programming (Viterbi): minimise the weighted losses plus the costs of starting, changing and staying.
     """

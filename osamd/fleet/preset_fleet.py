@@ -45,11 +45,11 @@ from osamd.preset.arbiter import POWER, mix, weigh
 MEMORY = 512
 """The number of labelled samples that are remembered; a new one replaces the oldest."""
 BATCH = 16
-"""Of these, the number that the student replays per round."""
+"""The number of remembered samples that the student replays per round."""
 RECENT = 256
 """The number of recent samples on whose pseudolabels the student trains itself."""
 SOME = 8
-"""Of these, the number that the student replays per round."""
+"""The number of recent samples that the student replays per round."""
 SELF = 0.5
 """The weight of all of these together, relative to a label."""
 NEWEST = 16
