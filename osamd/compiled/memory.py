@@ -27,8 +27,8 @@ SELF_TRAINING, TEACHER_DECIDES, SIGMA, FLOOR, ETA, CAP, TARGET, SCALE, INNER_LOO
 """The numbers of `Rates`, in the order of its fields, without the penalty, which is a vector."""
 
 RIDGED, FEATURES, WIDTH, SIZE, CLASSES, AFTER = range(10, 16)
-"""Whether there is an L2 term; the four numbers of `MemorySizes`; and a place where whoever appends to the memory may keep
-where that begins."""
+"""Whether there is an L2 term; the four numbers of `MemorySizes`; and where anything that is
+appended to the memory begins."""
 
 LABEL, PSEUDOLABEL, MARGIN, PROBABILITY, QUERY, SCORE, SLOPE, TEACHER_SCORE, SQUARE = range(16, 25)
 """The last decision, in the order of `TwoClassSeen`. Rounds that keep their scores by class leave some places empty."""

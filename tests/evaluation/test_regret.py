@@ -78,7 +78,7 @@ def test_every_exact_optimum_is_certified_on_the_papers_stream(geometry, name):
 
 
 def test_an_optimum_that_misses_the_tolerance_is_refused_with_its_round():
-    with pytest.raises(InputError, match=r"tolerance=1e-300\)`: round 0 reached a gap of .* larger tolerance"):
+    with pytest.raises(InputError, match=r"tolerance=1e-300\)`: round 0 reached only a gap of .* larger tolerance"):
         exact_optima(rotating_gaussian(5), loss("logistic"), linear(2), ball(50.0), tolerance=1e-300)
 
 
