@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.peers.common import Fresh, Run, serve
 from benchmarks.reference import check, compile_reference, draw
 from benchmarks.settings import CASES, SEED, Case
-from osamd.compiled import One, play
+from osamd.compiled import StepwiseLearner, play
 from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
 from osamd.paper.methods import experiments_step
@@ -46,7 +46,7 @@ def one_sample(x: Array, y: Labels, classes: int) -> Fresh:
     rows, labels, uniforms = list(x), y.tolist(), draw(len(y)).tolist()
 
     def fresh() -> Run:
-        one = One(learner)
+        one = StepwiseLearner(learner)
 
         def run() -> tuple[int, int]:
             right = asked = 0

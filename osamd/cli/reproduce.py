@@ -130,7 +130,7 @@ def _deep_column(
                     rounds=rounds,
                     budget=budget,
                     checkpoint=checkpoint,
-                    told=told,
+                    stages=told,
                 )
         except KeyboardInterrupt:
             if checkpoint.exists():

@@ -61,10 +61,10 @@ def robustness(
     """
     from osamd.prequential.runs import share
     from osamd.reproduce.robustness import groups
-    from osamd.reproduce.robustness.plans import Plan
+    from osamd.reproduce.robustness.plans import RobustnessPlan
 
     chosen = groups.named(names(group))
-    plan = Plan(seeds, rounds, None if budgets is None else [share(one) for one in names([budgets])])
+    plan = RobustnessPlan(seeds, rounds, None if budgets is None else [share(one) for one in names([budgets])])
     with files(out, "robustness.json") as deliver:
         total = groups.number_of_tasks(chosen, plan)
         with progress(f"robustness: {total} tasks", total) as step:

@@ -1,4 +1,4 @@
-"""Kernels for whole blocks, of one signature: the fused round for two classes, and the lowered statement."""
+"""Kernels for whole blocks, with one signature: the fused round for two classes, and the plain round, compiled."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from osamd.paper.methods import Learner
 from osamd.paper.scores import UNLABELLED, binary_margin
 
 GOOD, NOT_FINITE, NO_CLASS, DIVERGED = 0, 1, 2, 3
-"""How a block ended; all but the first name the round at which it stopped."""
+"""How a block ended; all but GOOD come with the round at which it stopped."""
 
 _made: dict[Any, Any] = {}
 
 
 def once(kind: str, learner: Learner, make: Callable[[], Any], *also: Any) -> Any:
-    """One compiled function for each combination of parts; numbers and switches travel in `Rates`.
+    """One compiled function for each combination of parts; numbers and switches are passed in `Rates`.
 
-    A loss is known by its functions; a geometry by its code and the numbers of its set, so that two made alike share
-    what was compiled. Models of three classes and more are compiled alike.
+    A loss is identified by its functions, and a geometry by its code and the numbers of its set, so that two that were
+    built alike share the compiled function. Models with three or more classes share it too.
     """
     loss, geometry, model = learner.loss, learner.geometry, learner.model
     functions = (loss.value, loss.slope, loss.implicit, loss.scores)
@@ -46,10 +46,10 @@ def once(kind: str, learner: Learner, make: Callable[[], Any], *also: Any) -> An
 
 
 def kind_of_round(learner: Learner) -> str:
-    """Which round applies.
+    """The kind of round for this learner.
 
-    "flat" is for two classes on the whole Euclidean space, "rows" for several there with the exact step and no L2 term,
-    "general" for all else.
+    "flat" is for two classes on the whole Euclidean space, "rows" for several classes there with the exact step and no
+    L2 term, and "general" for everything else.
     """
     if not learner.geometry.flat:
         return "general"
@@ -59,7 +59,7 @@ def kind_of_round(learner: Learner) -> str:
 
 
 def without_array(rates: Any) -> Any:
-    """The numbers of `Rates` alone."""
+    """The numbers of `Rates`, without its array."""
     return Rates(
         rates.self_training,
         rates.teacher_decides,
@@ -76,7 +76,7 @@ def without_array(rates: Any) -> Any:
 
 
 def flat_block(learner: Learner) -> Any:
-    """The fused round of `osamd.compiled.two_classes`, over a block."""
+    """The fused round of `osamd.compiled.two_classes` over a block, in one function: a call in its loop would cost."""
     parts: Any = (lower(part, inline=True) for part in fused(learner.loss))
     adapt, adapt_by_row, observe, correct = parts
     value, bias = lower(learner.loss.value), learner.model.bias
@@ -112,7 +112,7 @@ def flat_block(learner: Learner) -> Any:
             else:
                 score, q = adapt(h, s, square, numbers)
             seen = observe(h, score, q, square, u[t], numbers)
-            # One comparison catches features and parameters that are not finite; which of them, is seen afterwards.
+            # One comparison catches features and parameters that are not finite; the code below finds out which.
             if not square + abs(score) + seen.confidence < np.inf:
                 ended = DIVERGED
                 for i in range(features):
@@ -166,7 +166,7 @@ def flat_block(learner: Learner) -> Any:
 
 
 def general_block(learner: Learner) -> Any:
-    """The statement itself, lowered: any loss, geometry and number of classes, parameters as one vector."""
+    """The plain round itself, compiled: any loss, geometry and number of classes, with parameters as one vector."""
     model = in_one_vector(learner.model)
     observe: Any
     learn: Any
@@ -223,7 +223,7 @@ def general_block(learner: Learner) -> Any:
 
 
 def widen(x: Any, row: Any, bias: Any, signed: Any) -> Any:
-    """`Linear.augment` for one sample, in place; says whether every feature is finite."""
+    """`Linear.augment` for one sample, in place; returns whether every feature is finite."""
     finite, n = True, x.shape[0]
     for i in range(n):
         row[i] = x[i]

@@ -1,8 +1,8 @@
 """Sums in the stated order, and steps along a sample, in vector instructions: eight lanes at a time.
 
-Written out in scalars, numba finds the vectors in some loops and not in others; here they are asked for, in LLVM's
-terms, and every machine gets the widest it has. Parameters are padded with zeros to whole lanes. A sample is read where
-it lies, as `features` numbers of `x` from `start` on, followed by a 1 where there is a bias: no copy, no padding.
+Numba vectorises some scalar loops and not others. Here vectors are requested explicitly, in LLVM's terms, and every
+machine uses the widest it has. Parameters are padded with zeros to whole lanes. A sample is read in place, without a
+copy or padding: as `features` numbers of `x` from `start` on, followed by a 1 if there is a bias.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ZERO = ir.Constant(VECTOR, [0.0] * LANES)
 
 
 def _sums(typing, theta, w, at, x, start, features, bias):  # type: ignore[no-untyped-def]
-    """theta . x, w . x and x . x, summed as `osamd.numerics.lane_sum` does; theta and w are read from `at` on."""
+    """theta . x, w . x and x . x, summed as `osamd.numerics.lane_sum` does; theta and w are read from index `at` on."""
     _contiguous(theta, w, x)
     whole, one, three = types.int64, types.boolean, types.UniTuple(types.float64, 3)
 
@@ -49,7 +49,7 @@ def _sums(typing, theta, w, at, x, start, features, bias):  # type: ignore[no-un
 
 
 def _add(typing, scale, x, start, features, bias, w, at):  # type: ignore[no-untyped-def]
-    """w += scale x, where w begins at `at`."""
+    """w += scale x, where w begins at index `at`."""
     _contiguous(x, w)
     whole, number, one = types.int64, types.float64, types.boolean
 
@@ -69,18 +69,18 @@ def _add(typing, scale, x, start, features, bias, w, at):  # type: ignore[no-unt
 
 sums, add = intrinsic(_sums), intrinsic(_add)
 for made in (sums, add):
-    # numba names an intrinsic at random in every process; with a name of its own, and a definition that is found by
-    # name too, what was compiled with it is found again.
+    # Numba gives an intrinsic a random name in every process. With a fixed name, and a definition that can be imported
+    # by name, the next process finds the code that was compiled with it.
     made._set_uuid(f"{__name__}.{made.__name__}")
 
 
 def padded(length: int) -> int:
-    """The next whole number of lanes."""
+    """The length, rounded up to whole lanes."""
     return -(-length // LANES) * LANES
 
 
 def padded_sums(a: Array, b: Array, x: Array) -> tuple[float, float, float]:
-    """`sums` of whole padded vectors: a . x, b . x and x . x."""
+    """`sums` for whole padded vectors: a . x, b . x and x . x."""
     three: tuple[float, float, float] = sums(a, b, 0, x, 0, x.shape[0], False)
     return three
 
@@ -96,7 +96,7 @@ def _data(context: Any, b: Any, signature: Any, args: Any, i: int) -> Any:
 
 
 def _each_lanes(b: Any, use: Callable[[Any, Any], None], x: Any, start: Any, features: Any, bias: Any) -> None:
-    """use(i, lanes i to i + 7 of the sample), from the first to the last."""
+    """Call use(i, lanes i to i + 7 of the sample), from the first lanes to the last."""
     whole = b.and_(features, INT(-LANES))
     with cgutils.for_range_slice(b, INT(0), whole, INT(LANES), inc=True) as (i, _):
         use(i, _load(b, x, b.add(start, i)))
@@ -105,7 +105,7 @@ def _each_lanes(b: Any, use: Callable[[Any, Any], None], x: Any, start: Any, fea
 
 
 def _last(b: Any, x: Any, place: Any, rest: Any, bias: Any) -> Any:
-    """The `rest` numbers from `place` on, then the bias, then zeros; nothing beyond the rest is read."""
+    """The `rest` numbers from `place` on, then the bias, then zeros; no number beyond them is read."""
     number = ir.Constant(ir.VectorType(INT, LANES), list(range(LANES)))
     rest = _spread(b, rest)
     beyond = b.select(b.icmp_signed("==", number, rest), _spread(b, b.uitofp(bias, NUMBER)), ZERO)
@@ -116,7 +116,7 @@ def _last(b: Any, x: Any, place: Any, rest: Any, bias: Any) -> Any:
 
 
 def _tree(b: Any, lanes: Any) -> Any:
-    """The lanes added as `lane_sum` does: the upper half to the lower, until one is left."""
+    """The sum of the lanes as `lane_sum` computes it: add the upper half to the lower until one lane is left."""
     half = LANES // 2
     while half:
         low, high = (

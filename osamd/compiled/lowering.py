@@ -1,7 +1,7 @@
-"""Lowering: plain functions of the package to compiled ones, cached on disk under a digest of their sources.
+"""Lowering: turn plain functions of the package into compiled ones, cached on disk under a digest of their sources.
 
-The plain functions are the source: `lower` makes a function, and every function of the package that it reaches,
-known to numba as they stand. Only sums in the stated order are restated for it, since numpy expresses them by
+The plain functions are the source: `lower` makes a function, and every function of the package that it reaches, known
+to numba as it stands. Only the sums in the stated order are written again for numba, since numpy expresses them by
 reshaping; tests hold both forms equal to the last bit.
 """
 
@@ -44,11 +44,11 @@ SOURCES = (
     "paper/geometry/*.py",
     "preset/*.py",
 )
-"""Where everything that is lowered stands, beside the file of the function that is compiled: that one numba checks."""
+"""The files of everything that is lowered. Numba itself checks the file of the function that is compiled."""
 
 
 def _dot(a: Any, b: Any) -> Any:
-    """sum_i a_i b_i in the stated order: whole lanes first, then the rest to the first lanes."""
+    """sum_i a_i b_i in the stated order: whole lanes first, then the rest is added to the first lanes."""
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
     whole = a.shape[0] // LANES * LANES
     for i in range(0, whole, LANES):
@@ -76,7 +76,7 @@ register_jitable(error_model="numpy")(_dot)
 
 @overload(numerics.lane_sum)
 def _lane_sum(products):  # type: ignore[no-untyped-def]
-    """`osamd.numerics.lane_sum` of a vector; compiled models hold no matrices."""
+    """`osamd.numerics.lane_sum` for a vector; compiled models hold no matrices."""
     return lambda products: _dot(products, np.ones(products.shape[0]))
 
 
@@ -91,7 +91,7 @@ def _binary_scores(w, x):  # type: ignore[no-untyped-def]
 
 
 def row_scores(w: Array, x: Array) -> Array:
-    """The scores of a multiclass model whose rows of weights lie one after the other in one vector."""
+    """The scores of a multiclass model whose rows of weights follow each other in one vector."""
     n = x.shape[0]
     total = np.empty(w.shape[0] // n)
     for row in range(total.shape[0]):
@@ -100,7 +100,7 @@ def row_scores(w: Array, x: Array) -> Array:
 
 
 def row_pull(slope: Array, x: Array) -> Array:
-    """The pull-back of a slope to such a vector."""
+    """The pull-back of a slope on the scores to such a vector."""
     n = x.shape[0]
     pulled = np.empty(slope.shape[0] * n)
     for row in range(slope.shape[0]):
@@ -110,11 +110,12 @@ def row_pull(slope: Array, x: Array) -> Array:
 
 
 def first_row(params: Array, x: Array) -> Array:
+    """The parameters of the first class in such a vector."""
     return params[: x.shape[0]]
 
 
 def in_one_vector(model: Linear) -> Linear:
-    """The model with its parameters as one vector. Compiling is several times faster for vectors than for matrices."""
+    """The model with its parameters as one vector, which compiles several times faster than a matrix."""
     if model.classes == 2:
         return model
     width = (math.prod(model.shape),)
@@ -124,7 +125,8 @@ def in_one_vector(model: Linear) -> Linear:
 def lower(function: Function, *, inline: bool = False) -> Function:
     """Make `function`, and every function of the package that it reaches, callable from compiled code.
 
-    `inline` puts it into its callers: a call that passes arrays counts references, which costs more than a short round.
+    `inline` inlines it into its callers: a call that passes arrays counts references, which can cost more than the
+    round itself.
     """
     if function in _lowered or not isinstance(function, FunctionType):
         return function
@@ -140,10 +142,11 @@ def lower(function: Function, *, inline: bool = False) -> Function:
 
 @lru_cache
 def cache_folder() -> Path:
-    """Where compiled code is kept: the user's cache, under a digest of `SOURCES`.
+    """The folder of compiled code: in the user's cache, under a digest of `SOURCES`.
 
-    numba sees edits of the file a function stands in, but not of those it calls; with the digest any edit of what is
-    lowered compiles anew, and a second start with the same sources compiles nothing. OSAMD_CACHE_DIR moves it.
+    Numba notices edits of the file that defines a function, but not of the files that it calls. With the digest any
+    edit of lowered code compiles again, and a second start with the same sources compiles nothing. OSAMD_CACHE_DIR
+    moves the folder.
     """
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
@@ -152,9 +155,9 @@ def cache_folder() -> Path:
     return user_cache() / f"compiled-{digest.hexdigest()[:16]}"
 
 
-# numba numbers the functions it compiles from 1 on in every process, and these numbers are part of the symbols that it
-# keeps on disk. Two processes may give one symbol to two functions, and a third that loads both would run one for the
-# other. Numbers drawn at random, also after a fork, make every symbol one of a kind.
+# Numba numbers the functions it compiles from 1 on in every process, and these numbers are part of the symbols that it
+# keeps on disk. Two processes may give the same symbol to two functions, and a third that loads both would run the
+# wrong one. Random numbers, drawn anew after a fork too, make every symbol unique.
 _identity: Any = FunctionIdentity
 _identity._unique_ids = iter(lambda: secrets.randbits(62), None)
 
@@ -167,8 +170,8 @@ def compiles_anew() -> bool:
 class KeyedFiles(_Files):  # type: ignore[misc]
     """numba's cache files, named by a digest of their key.
 
-    numba numbers them, and two processes that compile at once may give one number to two functions; a later start then
-    runs the one for the other. With these names the worst that is lost is an entry of the index, to be compiled again.
+    Numba numbers them, and two processes that compile at once may give the same number to two functions; a later start
+    then runs the wrong one. With these names the worst loss is an entry of the index, which is compiled again.
     """
 
     def save(self, key: Any, data: Any) -> None:
@@ -178,11 +181,11 @@ class KeyedFiles(_Files):  # type: ignore[misc]
 
 
 def jit(function: Function, *, nogil: bool = False) -> Function:
-    """Compile a function that calls lowered ones, with the cache on disk. No `fastmath`: sums keep their order.
+    """Compile a function that calls lowered ones, and cache it on disk. No `fastmath`: sums keep their order.
 
-    With `nogil` other threads run while it does.
+    With `nogil` other threads may run at the same time.
     """
-    config: Any = numba.config  # read when a function is decorated, so that nobody else's cache moves
+    config: Any = numba.config  # numba reads it when a function is decorated; restored below for everybody else
     before = config.CACHE_DIR
     config.CACHE_DIR = str(cache_folder())
     try:

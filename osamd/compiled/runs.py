@@ -1,4 +1,4 @@
-"""A whole stream in one call, or one sample at a time."""
+"""The compiled learner over a whole stream in one call, or one sample at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from osamd.compiled.blocks import DIVERGED, GOOD, flat_block, general_block, kind_of_round, once
 from osamd.compiled.lowering import jit
-from osamd.compiled.memory import one_sample, params
+from osamd.compiled.memory import STUDENT, TEACHER, params
 from osamd.compiled.several_classes import rows_block
+from osamd.compiled.stepwise import stepwise_kernels
 from osamd.errors import InputError, lookup
 from osamd.numerics import Array
 from osamd.paper.algorithm import State
@@ -28,11 +29,11 @@ COLUMNS: dict[str, Any] = {
     "asked": np.bool_,
     "loss": np.float64,
 }
-"""The columns of the ledger beside `label`, in the order the kernels take them."""
+"""The columns of the ledger other than `label`, in the order in which the kernels take them."""
 
 
 class Totals(NamedTuple):
-    """Sums over a run. `loss` is accumulated only where that column is kept, else 0."""
+    """Sums over a run. `loss` is accumulated only if that column is kept; otherwise it is 0."""
 
     rounds: int
     right: int
@@ -49,8 +50,8 @@ class Totals(NamedTuple):
         return self.asked / self.rounds
 
 
-class Played(NamedTuple):
-    """What came out of a stream: the ledger, with columns of length 0 where they were not kept, state and totals."""
+class CompiledRun(NamedTuple):
+    """The result of a stream; columns of the ledger that were not kept have length 0."""
 
     ledger: Ledger
     state: State
@@ -60,8 +61,8 @@ class Played(NamedTuple):
 def block_kernel(learner: Learner) -> Any:
     """kernel(x, y, u, teacher, student, rates, columns, totals) -> (how it ended, round), for this learner.
 
-    Rows of x are raw features; columns are those of the ledger without `label`, and one of length 0 is not kept.
-    Teacher and student are changed in place; totals gain (right, asked, pseudolabel errors, loss).
+    The rows of x are raw features. The columns are those of the ledger without `label`; one of length 0 is not kept.
+    Teacher and student change in place, and (right, asked, pseudolabel errors, loss) are added to totals.
     """
     kind = kind_of_round(learner)
     make = {"flat": flat_block, "rows": rows_block, "general": general_block}[kind]
@@ -76,10 +77,10 @@ def play(
     columns: Sequence[str] = tuple(COLUMNS),
     keep_params: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> Played:
-    """`osamd.paper.play.play`, compiled: the same queries on every round, parameters equal to rounding.
+) -> CompiledRun:
+    """`osamd.paper.play.play`, compiled: the same queries in every round, and the same parameters up to rounding.
 
-    Memory is that of one block and of the `columns` kept, so with columns=() it does not grow with the stream.
+    It needs memory for one block and for the `columns` kept, so with columns=() it does not grow with the stream.
 
     >>> from osamd.paper.methods import Settings, learner
     >>> from osamd.paper.models import linear
@@ -104,7 +105,9 @@ def play(
         stop = t + len(y)
         if x.ndim != 2 or x.shape[1] != learner.model.features or stop > stream.rounds:
             check_block(learner, x, y, t)
-            raise InputError(f"`play(stream={stream.name!r})`: it says {stream.rounds} rounds and gave more.")
+            raise InputError(
+                f"`play(stream={stream.name!r})`: the stream announced {stream.rounds} rounds and gave more."
+            )
         part = tuple(column[t:stop] for column in kept)
         x, y = np.ascontiguousarray(x, dtype=np.float64), np.ascontiguousarray(y, dtype=np.int64)
         if len(uniforms) < len(y):
@@ -121,31 +124,32 @@ def play(
         if progress is not None:
             progress(t)
     if t != stream.rounds:
-        raise InputError(f"`play(stream={stream.name!r})`: the stream says {stream.rounds} rounds and gave {t}.")
+        raise InputError(f"`play(stream={stream.name!r})`: the stream announced {stream.rounds} rounds and gave {t}.")
     columns_kept = dict(zip(COLUMNS, kept, strict=False))
     ledger = Ledger(label=label, params=kept[-1].reshape(-1, *shape) if keep_params else None, **columns_kept)
     totals = Totals(t, int(sums[0]), int(sums[1]), int(sums[2]), float(sums[3]))
-    return Played(ledger, State(teacher.reshape(shape), student.reshape(shape)), totals)
+    return CompiledRun(ledger, State(teacher.reshape(shape), student.reshape(shape)), totals)
 
 
-class One:
+class StepwiseLearner:
     """A learner for one sample at a time: `decide`, then `learn`, each one compiled call.
 
     >>> from osamd.paper.methods import Settings, learner
     >>> from osamd.paper.models import linear
-    >>> one = One(learner("osamd", linear(features=2), Settings(eta=0.01, sigma=0.35), start=[0.4, 0.0, -4.0]))
-    >>> label, query = one.decide(np.array([15.0, 0.0]), u=0.9)
-    >>> one.learn(-1)
+    >>> bound = learner("osamd", linear(features=2), Settings(eta=0.01, sigma=0.35), start=[0.4, 0.0, -4.0])
+    >>> stepwise = StepwiseLearner(bound)
+    >>> label, query = stepwise.decide(np.array([15.0, 0.0]), u=0.9)
+    >>> stepwise.learn(-1)
     >>> label, query
     (1, False)
     """
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        self._decide, self._learn, self._memory = one_sample(learner)
+        self._decide, self._learn, self._memory = stepwise_kernels(learner)
 
     def decide(self, x: Array, u: float) -> tuple[int, bool]:
-        """The decision for a row of raw features, and whether its label is asked for; `u` draws the query."""
+        """The decision for a row of raw features, and whether to ask for its label; `u` draws the query."""
         label, query = self._decide(self._memory, x, u)
         if label < 0:
             check_block(self.learner, np.atleast_2d(x), np.zeros(1, dtype=np.int64), 0)
@@ -153,14 +157,14 @@ class One:
         return label, query
 
     def learn(self, y: int) -> None:
-        """Learn from the last decision: the class index of its label, or `UNLABELLED`."""
+        """Learn from the last decision: y is the class index of its label, or `UNLABELLED`."""
         if not self._learn(self._memory, y):
             raise InputError(
-                f"`learn(y={y!r})`: no class index; give 0..{self.learner.model.classes - 1}, or UNLABELLED."
+                f"`learn(y={y!r})`: y is not a class index; give 0..{self.learner.model.classes - 1}, or UNLABELLED."
             )
 
     @property
     def state(self) -> State:
         """A copy of the state."""
         shape = self.learner.model.shape
-        return State(*(params(self.learner, self._memory, i).reshape(shape).copy() for i in (0, 1)))
+        return State(*(params(self.learner, self._memory, which).reshape(shape).copy() for which in (TEACHER, STUDENT)))

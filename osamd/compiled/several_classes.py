@@ -1,8 +1,8 @@
 """The exact round on the whole Euclidean space with several classes and no L2 term, fused row by row.
 
-Rows of weights lie one after the other in one vector, each padded to whole lanes. Of w_t one
-row is held at a time. The exact step levels classes, and rounding decides between them: so w_t, its scores and the
-student's step are computed in the very order of `osamd.paper.algorithm`.
+The rows of weights follow each other in one vector, each padded to whole lanes. Only one row of w_t is held at a time.
+The exact step makes classes tie, and rounding decides between them, so w_t, its scores and the student's step are
+computed in exactly the order of `osamd.paper.algorithm`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from osamd.paper.queries import query_probability
 from osamd.paper.scores import MULTICLASS, UNLABELLED, multiclass_decide, multiclass_margin, runner_up
 
 
-class Rows(NamedTuple):
-    """The round, to be compiled: observe fills the scores and the slope that learn needs again."""
+class SeveralClassRound(NamedTuple):
+    """The round, to be compiled: observe fills in the scores and the slope that learn needs."""
 
     observe: Callable[..., Any]
     learn: Callable[..., Any]
 
 
-class SeenByRows(NamedTuple):
-    """What `observe` found, beside the scores."""
+class SeveralClassSeen(NamedTuple):
+    """What `observe` found, apart from the scores."""
 
     label: int
     pseudolabel: int
@@ -40,13 +40,13 @@ class SeenByRows(NamedTuple):
     square: float
     """x . x"""
     finite: bool
-    """Whether sample, scores and confidence are; one comparison for all of them."""
+    """Whether the sample, the scores and the confidence are all finite."""
 
 
 def move_row(
     w: Array, at: int, q: float, x: Array, start: int, features: int, bias: bool, rates: Rates, to: Array, there: int
 ) -> None:
-    """The row of `to` that begins at `there`: that of w at `at`, minus eta q x."""
+    """Set the row of `to` that begins at `there` to the row of w that begins at `at`, minus eta q x."""
     for i in range(features):
         to[there + i] = w[at + i] - rates.eta * (q * x.flat[start + i])
     if bias:
@@ -74,11 +74,11 @@ def teacher_step(
         add(-tau, x, start, features, bias, theta, runner_up(h, y) * size)
 
 
-def fused_rows(loss: Loss) -> Rows:
+def fused_rows(loss: Loss) -> SeveralClassRound:
     """The halves of the round for one loss.
 
-    Of every class, `h` is the teacher's score, `scores` that of the parameters that decide, `q` the slope by which w_t
-    was reached. The sample is `features` numbers of `x` from `start` on.
+    For every class, `h` is the teacher's score, `scores` the score of the parameters that decide, and `q` the slope
+    that led to w_t. The sample is `features` numbers of `x` from `start` on.
     """
     _, slope_of, implicit_slope = on_scores(loss, MULTICLASS)
 
@@ -93,8 +93,8 @@ def fused_rows(loss: Loss) -> Rows:
         scores: Array,
         q: Array,
         rates: Rates,
-    ) -> SeenByRows:
-        """The decision, the pseudolabel and the query; h, scores and q are filled."""
+    ) -> SeveralClassSeen:
+        """The decision, the pseudolabel and the query probability; h, scores and q are filled in."""
         size, square = padded(features + bias), 0.0
         for s in range(h.shape[0]):
             h[s], scores[s], square = sums(theta, w, s * size, x, start, features, bias)
@@ -112,7 +112,7 @@ def fused_rows(loss: Loss) -> Rows:
         confidence = multiclass_margin(h, pseudolabel)
         finite = square + np.abs(scores).sum() + confidence < np.inf
         probability = query_probability(confidence, rates.sigma, rates.floor)
-        return SeenByRows(multiclass_decide(scores), pseudolabel, confidence, probability, square, finite)
+        return SeveralClassSeen(multiclass_decide(scores), pseudolabel, confidence, probability, square, finite)
 
     def learn(
         theta: Array,
@@ -124,7 +124,7 @@ def fused_rows(loss: Loss) -> Rows:
         h: Array,
         scores: Array,
         q: Array,
-        seen: SeenByRows,
+        seen: SeveralClassSeen,
         y: int,
         rates: Rates,
     ) -> None:
@@ -138,11 +138,11 @@ def fused_rows(loss: Loss) -> Rows:
                 slope = slope_of(scores, y)
             student_step(w, slope, x, start, features, bias, rates)
 
-    return Rows(observe, learn)
+    return SeveralClassRound(observe, learn)
 
 
 def rows_block(learner: Learner) -> Any:
-    """The kernel of `kernels.block_kernel` for these learners."""
+    """The kernel of `osamd.compiled.runs.block_kernel` for these learners."""
     parts: Any = (lower(part, inline=True) for part in fused_rows(learner.loss))
     observe, learn = parts
     loss_value: Any = lower(on_scores(learner.loss, learner.model.reading).value)

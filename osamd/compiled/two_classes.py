@@ -1,7 +1,7 @@
 """The round on the whole Euclidean space with two classes, fused: three sums, a few scalars, and one pass to update.
 
-There the exact implicit step is closed, so w_t is never stored: with r_i = 1 / (1 + ridge_i) and the slope q it is
-r_i (w_hat_i - eta q x_i), and its score is a scalar. Vectors are padded with zeros to whole lanes (see
+There the exact implicit step has a closed form, so w_t is never stored: with r_i = 1 / (1 + ridge_i) and the slope q it
+is r_i (w_hat_i - eta q x_i), and its score is a scalar. Vectors are padded with zeros to whole lanes (see
 `osamd.compiled.lanes`). Everything here is held equal to `osamd.paper.algorithm` by differential tests.
 """
 
@@ -17,12 +17,12 @@ from osamd.paper.losses import Loss
 from osamd.paper.queries import query_probability
 
 
-class Flat(NamedTuple):
-    """The round, to be compiled. Arrays are passed only where an exact step without an L2 term does not go.
+class TwoClassRound(NamedTuple):
+    """The round, to be compiled. An exact step without an L2 term passes no arrays.
 
     A call that passes an array counts references, and six of those cost more than the rest of a short round. So the
-    steps are written where they are used: theta += tau x, and w -= eta (q x + 2 penalty w_t) where the student moves
-    at all, labelled or trained by itself.
+    callers write out the steps: theta += tau x, and w -= eta (q x + 2 penalty w_t) if the student moves at all, because
+    there is a label or because it trains itself.
     """
 
     adapt: Callable[..., Any]
@@ -32,13 +32,13 @@ class Flat(NamedTuple):
 
 
 def copy(source: Array, target: Array) -> None:
-    """target = source, element by element: a slice would be an object, and counted."""
+    """target = source, element by element: a slice would be an object whose references are counted."""
     for i in range(target.shape[0]):
         target[i] = source[i]
 
 
-class Seen(NamedTuple):
-    """What `observe` found; learning needs the scores again."""
+class TwoClassSeen(NamedTuple):
+    """What `observe` found, including the scores that learning needs."""
 
     label: int
     pseudolabel: int
@@ -46,19 +46,19 @@ class Seen(NamedTuple):
     probability: float
     query: bool
     score: float
-    """Of the parameters that decide."""
+    """The score of the parameters that decide."""
     slope: float
     teacher_score: float
     square: float
     """x . x"""
 
 
-def fused(loss: Loss) -> Flat:
+def fused(loss: Loss) -> TwoClassRound:
     """The parts of the round for one loss; h, s and square are theta . x, w . x and x . x."""
     phi_slope, phi_implicit = loss.slope, loss.implicit
 
     def adapt(h: float, s: float, square: float, rates: Rates) -> tuple[float, float]:
-        """The score of w_t and the slope by which it was reached: the exact step, without an L2 term."""
+        """The score of w_t and the slope that led to it: the exact step, without an L2 term."""
         if rates.teacher_decides:
             return h, 0.0
         if not rates.self_training:
@@ -102,9 +102,9 @@ def fused(loss: Loss) -> Flat:
         rates: Rates,
         adapted: Array,
     ) -> tuple[float, float]:
-        """The same with inner loops or an L2 term, or where w_t is kept: on padded vectors, with w_t in `adapted`.
+        """The same with inner loops or an L2 term, or if w_t is kept: on padded vectors, with w_t in `adapted`.
 
-        `shrink` holds the r_i. The L2 coefficients come as `penalty`, apart from `rates`.
+        `shrink` holds the r_i. The L2 coefficients are passed as `penalty`, separately from `rates`.
         """
         if rates.teacher_decides:
             copy(theta, adapted)
@@ -117,15 +117,15 @@ def fused(loss: Loss) -> Flat:
             return inner_loops(sign, s, w, penalty, x, rates, adapted)
         return exact_step(sign, w, shrink, x, rates, adapted)
 
-    def observe(h: float, score: float, slope: float, square: float, u: float, rates: Rates) -> Seen:
+    def observe(h: float, score: float, slope: float, square: float, u: float, rates: Rates) -> TwoClassSeen:
         """The decision, the pseudolabel and the query."""
         confidence = abs(h)
         probability = query_probability(confidence, rates.sigma, rates.floor)
         label, pseudolabel = 1 if score >= 0.0 else 0, 1 if h >= 0.0 else 0
-        return Seen(label, pseudolabel, confidence, probability, u < probability, score, slope, h, square)
+        return TwoClassSeen(label, pseudolabel, confidence, probability, u < probability, score, slope, h, square)
 
-    def correct(y: int, seen: Seen, rates: Rates) -> tuple[float, float]:
-        """With a label: how far the teacher moves along x, and the slope with which the student then moves."""
+    def correct(y: int, seen: TwoClassSeen, rates: Rates) -> tuple[float, float]:
+        """With a label: how far the teacher moves along x, and the slope with which the student moves."""
         sign = 1.0 if y == 1 else -1.0
         shortfall = max(0.0, rates.target - sign * seen.teacher_score)
         tau = rates.scale * shortfall if rates.scale > 0.0 else shortfall / max(seen.square, 1e-300)
@@ -134,4 +134,4 @@ def fused(loss: Loss) -> Flat:
             return tau, seen.slope
         return tau, float(phi_slope(sign * seen.score) * sign)
 
-    return Flat(adapt, adapt_by_row, observe, correct)
+    return TwoClassRound(adapt, adapt_by_row, observe, correct)

@@ -1,8 +1,9 @@
 """Who answers the queries of a learner, and when: at once, late, in part, wrongly, or nobody at all.
 
 This is a setting of a run and not of a stream: a `Desk` stands between a learner and the truth. It takes every decision
-with the true class, and tells the learner what it would have heard by then. How long an answer takes and whether it is
-wrong is drawn for every round, whatever is asked for, so that two learners on one seed hear the same.
+with the true class, and passes answers on to the learner when they are due. The delay of an answer, and whether it is
+wrong, are drawn for every round, whether or not its label is asked for, so two learners on one seed get the same
+answers.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from numpy.typing import NDArray
 from osamd.errors import reject, require_whole
 
 _DELAYS, _WRONG = 3, 9
-"""Mark the generators of delays and of wrong answers, apart from those of source, stream and queries."""
+"""Mark the generators of delays and of wrong answers, which are separate from those of source, stream and queries."""
 _DRAWN = 1024
-"""Rounds that are drawn at a time; what is drawn does not depend on it."""
+"""The number of rounds that are drawn at a time; the draws do not depend on it."""
 
 
 class Delay(NamedTuple):
-    """How late labels come: `fixed` rounds, and a geometric number of mean `random`, and then with the next batch.
+    """How late labels come: after `fixed` rounds and a geometric number of mean `random`, and then with the next batch.
 
-    A batch ends every `bursty` rounds. The share `lost` never comes; it is given up when it would have come.
+    A batch ends every `bursty` rounds. A share `lost` never comes; it is given up when it would have come.
     """
 
     fixed: int = 0
@@ -37,7 +38,7 @@ class Delay(NamedTuple):
 class Answers(NamedTuple):
     """How queries are answered: after a `delay`, and a share `wrong` of the answers names another class.
 
-    Where `nobody` answers, queries stay pending for ever. By default all are answered rightly and at once.
+    If `nobody` answers, queries stay pending forever. By default all are answered correctly and at once.
     """
 
     delay: Delay = Delay()
@@ -46,21 +47,21 @@ class Answers(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """For each round, at the end of which round its label comes, or, where `lost`, is given up."""
+    """For each round, the round at whose end its label comes, or is given up if it is `lost`."""
 
     when: NDArray[np.int64]
     lost: NDArray[np.bool_]
 
 
 def delay_generator(seed: int) -> np.random.Generator:
-    """The generator of `arrivals`, apart from that of the queries."""
+    """The generator of `arrivals`, separate from that of the queries."""
     return np.random.default_rng([_DELAYS, seed])
 
 
 def arrivals(delay: Delay, generator: np.random.Generator, first: int, count: int) -> Arrivals:
     """When labels come, as if each were asked for, for the rounds first, ..., first + count - 1.
 
-    It draws two uniforms per round, so that what comes for a round does not depend on how rounds are grouped.
+    It draws two uniforms per round, so the result for a round does not depend on how rounds are grouped.
 
     >>> arrivals(Delay(fixed=10, bursty=50), delay_generator(0), 30, 3).when.tolist()
     [49, 49, 49]
@@ -77,10 +78,10 @@ def arrivals(delay: Delay, generator: np.random.Generator, first: int, count: in
 
 
 class Hears(Protocol):
-    """What a desk needs of a learner by ask and tell."""
+    """What a desk needs from a learner."""
 
     def tell(self, decision: Any, y: Any = None) -> Any:
-        """Learn from a decision: the label y, or None where none will come."""
+        """Learn from a decision: y is the label, or None if none will come."""
 
     def expire(self, decision: Any) -> Any:
         """Give up waiting for the label of a query."""
@@ -89,9 +90,9 @@ class Hears(Protocol):
 class Desk:
     """Whoever answers one learner in one run; give `take` every decision, in order, with the index of the true class.
 
-    `classes` are the names that answers are given by, in the order of those indices; the list may grow between rounds.
-    A decision that is no query is told at once, without a label. The answer to a query is told at the end of the round
-    in which it comes; a lost one expires then. What is still under way after the last round is not told.
+    `classes` are the names of the classes, in the order of those indices; the list may grow between rounds. A decision
+    that is not a query is told at once, without a label. The answer to a query is told at the end of the round in which
+    it comes; a lost one expires then. Answers that have not come by the last round are not told.
 
     >>> from osamd import OSAMD
     >>> learner = OSAMD(features=1, budget=0.5)
@@ -114,10 +115,10 @@ class Desk:
         self._first = self._until = 0
         self.rounds = 0
         self.came: list[int] = []
-        """For each label that was told, the round at whose end it came."""
+        """For each label that came, the round at whose end it came."""
 
     def take(self, decision: Any, truth: int) -> None:
-        """End the next round: tell its decision where that needs no answer, and all answers that come in it."""
+        """End the next round: tell its decision if that needs no answer, and all answers that come in this round."""
         t = self.rounds
         self.rounds = t + 1
         if not decision.query:
@@ -134,7 +135,7 @@ class Desk:
                     self.came.append(t)
 
     def _answer(self, t: int, truth: int) -> tuple[int, Any]:
-        """At the end of which round the answer comes, and the class that it names; None where it is lost."""
+        """The round at whose end the answer comes, and the class that it names, or None if it is lost."""
         while t >= self._until:
             self._draw()
         at = t - self._first

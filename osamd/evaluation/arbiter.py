@@ -7,9 +7,9 @@ w = min(1, c / p) and c the floor of the budget. For every path of members e_1, 
     sum_t Z_t w_t (loss of the guard - loss of e_t) <= c * bound(path)
     c * bound(path) = ln 1/pi(e_1) + sum over changes ln 1/(rho pi(e_t)) + sum over stays ln 1/(1 - rho (1 - pi(e_t)))
 
-where Z_t says whether the label was asked for. Z_t w_t / c has the expectation a_t = min(1, p_t / c), which is 1 where
-the budget allowed a query and 0 where it withheld it. So E sum_t a_t (loss of the guard - loss of e_t) <= bound(path).
-The page on guarantees has the proof and its assumptions. `play` records the losses, and `regret` compares:
+where Z_t says whether the label was asked for. Z_t w_t / c has the expectation a_t = min(1, p_t / c), which is 1 if the
+budget allowed a query and 0 if it withheld it. So E sum_t a_t (loss of the guard - loss of e_t) <= bound(path).
+The page on guarantees has the proof and its assumptions. `play` records the losses, and `regret` compares them:
 
 >>> import numpy as np
 >>> from osamd.preset.state import begin, open_state
@@ -49,18 +49,18 @@ Adversary = Callable[[Arbiter, Work], int]
 """Chooses the label of a round from the weights and from what every member says, before the query is drawn."""
 
 
-class Run(NamedTuple):
-    """What the guard and its members lost in every round of a run, whether or not its label was asked for."""
+class GuardRun(NamedTuple):
+    """The losses of the guard and its members in every round of a run, whether or not its label was asked for."""
 
     guard: Array
     """-ln of the probability that the mixture that decided gave to the label, (T,)."""
     members: Array
-    """The same of every member, mixed with GUARD_DOUBT of the even distribution as the guard hears it, (T, N)."""
+    """The same for every member, mixed with GUARD_DOUBT of the uniform distribution as the guard uses it, (T, N)."""
     wrong: NDArray[np.bool_]
     """Whether the decision was wrong, (T,)."""
     asked: NDArray[np.bool_]
     probability: Array
-    """The probability of asking; 0 where the budget withheld the query, (T,)."""
+    """The probability of asking, (T,); 0 if the budget withheld the query."""
     rate: float
     floor: float
     classes: int
@@ -73,12 +73,12 @@ class Regret(NamedTuple):
     known: float
     """With all labels known, over the rounds in which a query was allowed. Its expectation is at most the bound."""
     estimated: float
-    """From the labels asked for alone, each weighted by min(1, c / p) / c. In no run is it above the bound."""
+    """From the labels asked for alone, each weighted by min(1, c / p) / c. It never exceeds the bound, in any run."""
     bound: Bound
 
 
 def priors(*, with_source: bool) -> Array:
-    """pi: what every member weighs at first, and falls back to."""
+    """pi: the initial weight of every member, to which it returns."""
     return np.array([guard_prior(member, len(MEMBERS), with_source) for member in range(len(MEMBERS))])
 
 
@@ -112,7 +112,7 @@ def bound(path: ArrayLike, *, rate: float, floor: float, with_source: bool = Tru
     prior, rho = priors(with_source=with_source), GUARD_SHARE * rate
     failed = []
     if floor == 0.0:
-        failed.append("The least probability of a query is 0, so that no label counts; give the budget a floor.")
+        failed.append("The least probability of a query is 0, so no label counts; give the budget a floor.")
     if (prior[places] == 0.0).any():
         failed.append("The path passes through the source, but there is none; leave it out of the path.")
     if failed:
@@ -128,25 +128,25 @@ def bound(path: ArrayLike, *, rate: float, floor: float, with_source: bool = Tru
 
 
 def lead_without_labels() -> float:
-    """Where the source's likeliest class is ahead by more than this, and no label was ever told, it is the decision.
+    """If no label has ever come and the source's likeliest class leads by more than this, it is the decision.
 
-    Trust is then the source alone, heard at every level of doubt, and the guard is at its prior. With s the source's
-    lead, what decides prefers its class by (1 - GUARD_DOUBT) (s (pi_trusted mean(1 - DOUBTS) + pi_source) - the prior
-    of the experts) at least, since no expert can be ahead by more than 1.
+    The trusted member is then the source alone, at every level of doubt, and the guard is at its prior. With s the
+    source's lead, the mixture prefers its class by at least (1 - GUARD_DOUBT) (s (pi_trusted mean(1 - DOUBTS) +
+    pi_source) - the prior of the experts), since no expert can lead by more than 1.
     """
     prior = priors(with_source=True)
     heard = sum(1.0 - doubt for doubt in DOUBTS) / len(DOUBTS)
     return float(prior[2:].sum() / (prior[0] * heard + prior[1]))
 
 
-def weights(run: Run) -> Array:
-    """Z_t min(1, c / p_t): what the loss of each round counted for the guard."""
+def weights(run: GuardRun) -> Array:
+    """Z_t min(1, c / p_t): the weight of each round's loss for the guard."""
     counted = np.zeros(len(run.guard))
     counted[run.asked] = np.minimum(1.0, run.floor / run.probability[run.asked])
     return counted
 
 
-def regret(run: Run, path: ArrayLike) -> Regret:
+def regret(run: GuardRun, path: ArrayLike) -> Regret:
     """The guard against one path of members, with all labels known and from those asked for, beside its bound."""
     places = _path("regret", path)
     if len(places) != len(run.guard):
@@ -159,10 +159,10 @@ def regret(run: Run, path: ArrayLike) -> Regret:
     return Regret(float(allowed @ behind), float(weights(run) @ behind) / run.floor, most)
 
 
-def hardest_path(run: Run) -> NDArray[np.int64]:
-    """The path of members, of all N^T, with the largest `estimated` less its bound: if that holds, every one does.
+def hardest_path(run: GuardRun) -> NDArray[np.int64]:
+    """The path, among all N^T, with the largest `estimated` minus its bound: if the bound holds there, it always does.
 
-    By dynamic programming (Viterbi): the least of the weighted losses plus what starting, changing and staying cost.
+    By dynamic programming (Viterbi): minimise the weighted losses plus the costs of starting, changing and staying.
     """
     prior, rho = priors(with_source=run.with_source), GUARD_SHARE * run.rate
     with np.errstate(divide="ignore"):
@@ -186,10 +186,12 @@ def hardest_path(run: Run) -> NDArray[np.int64]:
     return path
 
 
-def play(state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float | None = None, seed: int = 0) -> Run:
-    """Play the default learner from a state of `osamd.preset.state`, every label asked for being told at once.
+def play(
+    state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float | None = None, seed: int = 0
+) -> GuardRun:
+    """Play the default learner from a state of `osamd.preset.state`; every label it asks for comes at once.
 
-    `labels` has the class of every row, or chooses it: see `Adversary`. The state that was given stays as it is.
+    `labels` holds the class of every row, or chooses it: see `Adversary`. The given state is not changed.
     """
     state = state.copy()
     work = open_work(state)
@@ -199,7 +201,7 @@ def play(state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float 
     book, least = steering.open_book(allowed, sigma=1.0, query="margin"), budget.least(allowed)
     steering.hasten(book, on=not sourced)
     rounds = len(x)
-    run = Run(
+    run = GuardRun(
         guard=np.empty(rounds),
         members=np.empty((rounds, len(MEMBERS))),
         wrong=np.empty(rounds, dtype=np.bool_),
@@ -225,7 +227,7 @@ def play(state: Array, x: Array, labels: ArrayLike | Adversary, *, floor: float 
 
 
 def member_losses(seen: Work, y: int) -> Array:
-    """What every member loses on the label, as the guard hears it."""
+    """The loss of every member on the label, as the guard uses it."""
     classes = seen.mixture.shape[0]
     shares = [seen.trusted[y], seen.source[y], *seen.shares[y::classes]]
     return np.array([-math.log(doubted(share, GUARD_DOUBT, classes)) for share in shares])

@@ -20,7 +20,7 @@ Objective = Callable[[Array], tuple[float, Array]]
 """Parameters (as a vector) to value and gradient; convex, differentiable and not negative."""
 
 RESTARTS = 10
-"""Most solves of one problem; a restart forgets the solver's curvature, which heals most stalls. Few need a second."""
+"""The most solves of one problem; a restart resets the solver's curvature, which resolves most stalls. Few need one."""
 
 
 class Comparator(NamedTuple):
@@ -46,9 +46,9 @@ def lowest(a: Array, feasible: DecisionSet, around: Array) -> float:
 def minimise(objective: Objective, geometry: Geometry, start: Array, tolerance: float) -> Comparator:
     """argmin over K of a smooth convex function, certified by its Frank-Wolfe gap <g, w> - min_K <g, v>.
 
-    No function here is negative, so a value below that gap is the better certificate. The solver starts again from
-    where it ended until the gap is at most `tolerance`, RESTARTS times at the most: read the gap, which is NaN where
-    the function overflows. On the whole space it holds for every comparator within 10 (1 + ||w||) of the answer.
+    No function here is negative, so a value below that gap is the better certificate. The solver restarts from where it
+    ended until the gap is at most `tolerance`, at most RESTARTS times. Check the gap, which is NaN if the function
+    overflows. On the whole space it holds for every comparator within 10 (1 + ||w||) of the answer.
     """
     best = _solve(objective, geometry, start)
     for _ in range(RESTARTS - 1):
@@ -80,7 +80,7 @@ def _solve(objective: Objective, geometry: Geometry, start: Array) -> Comparator
     if feasible.total is not None:
         constraints.append({"type": "eq", "fun": lambda w: w.sum() - feasible.total, "jac": np.ones_like})
     # SLSQP takes constraints, L-BFGS-B many parameters. Both have tolerances at the end of double precision, where
-    # SLSQP may go round in circles: its limit is what the hardest problems seen needed, and the rest is for restarts.
+    # SLSQP may cycle: its limit is what the hardest problems seen needed, and restarts do the rest.
     slsqp, lbfgs = {"ftol": 1e-15, "maxiter": 300}, {"ftol": 1e-16, "gtol": 1e-11, "maxiter": 10000}
     method, options = ("SLSQP", slsqp) if constraints else ("L-BFGS-B", lbfgs)
     solver: Any = minimize
@@ -114,7 +114,7 @@ def require_exact_match(call: str, stream: ExactStream, model: Linear, geometry:
 
 
 def expected_slope(stream: ExactStream, loss: Loss, model: Linear, rounds: NDArray[np.int64], params: Array) -> Array:
-    """The gradient of E phi(y H(w)) in the parameters, without the L2 term, one row a round."""
+    """The gradient of E phi(y H(w)) in the parameters, without the L2 term, one row per round."""
     pulled = stream.expected_gradient(loss, rounds, model.weights(params))
     return np.concatenate([pulled, -pulled], axis=1) if model.signed else pulled
 
@@ -128,11 +128,11 @@ def exact_optima(
     rotated, and is solved once; otherwise each round is solved from the answer of the one before. Every solved problem
     has a Frank-Wolfe gap of at most `tolerance`: l_t(w_t*) is that close to the minimum, or the call is refused.
 
-    On the whole space a minimum need not exist: the logistic loss of a separable law falls for ever. With an L2 term it
-    does (a free bias is held by the two classes). Without one, the call is refused where twice the parameters are
-    better, as on a convex function they are not beyond a minimum; except for a loss that reaches zero (the hinges) and
-    an answer that loses at most `tolerance`, since no minimum is below zero. That looks along the ray of w_t* alone;
-    the gap looks within 10 (1 + ||w_t*||) of it.
+    On the whole space a minimum need not exist: the logistic loss of a separable law falls forever. With an L2 term it
+    exists (the two classes hold a free bias in place). Without one, the call is refused if doubling the parameters is
+    an improvement, which cannot happen at the minimum of a convex function. The exception is a loss that reaches zero
+    (the hinges) with an answer that loses at most `tolerance`, since no minimum is below zero. This check looks only
+    along the ray of w_t*; the gap looks within 10 (1 + ||w_t*||) of it.
     """
     call = "exact_optima"
     require_positive(call, "tolerance", tolerance)
@@ -151,14 +151,14 @@ def exact_optima(
         best = minimise(objective, geometry, start, tolerance)
         if not best.gap <= tolerance:
             raise InputError(
-                f"`{call}(tolerance={tolerance})`: round {t} reached a gap of {best.gap:.2g} only;"
+                f"`{call}(tolerance={tolerance})`: round {t} reached only a gap of {best.gap:.2g};"
                 " ask for a larger tolerance."
             )
         if unpinned and not (reaches_zero and best.value <= tolerance):
             doubled = objective(2.0 * best.params)[0]
             if doubled < best.value * (1.0 - 1e-9):  # beyond rounding
                 raise InputError(
-                    f"`{call}(loss={loss.name!r}, geometry={geometry.name!r})`: in round {t} the loss falls for ever"
+                    f"`{call}(loss={loss.name!r}, geometry={geometry.name!r})`: in round {t} the loss falls forever"
                     " and has no minimum on the whole space; give it an L2 term, or use a bounded set such as ball."
                 )
         return best.params
@@ -237,14 +237,14 @@ def window_comparators(
         if not gap <= tolerance:  # NaN too
             raise InputError(
                 f"`window_comparators(window={window}, tolerance={tolerance})`: rounds {first}.."
-                f"{first + len(labels) - 1} reached {gap:.2g} only; ask for a larger tolerance or a larger window."
+                f"{first + len(labels) - 1} reached only a gap of {gap:.2g}; ask for a larger tolerance or window."
             )
         found.append(Comparator(start, exact, gap))
     return found
 
 
 def _samples(model: Linear, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.int64]]:
-    """Rows as the weights see them, and their class indices, or an error."""
+    """The rows as the weights take them, and their class indices, or an error."""
     call = "window_comparators"
     rows = finite_array(call, "x", x, 2)
     if rows.shape[1] != model.features:
@@ -254,7 +254,9 @@ def _samples(model: Linear, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[
         )
     labels = np.asarray(y)
     if labels.shape != (len(rows),):
-        raise InputError(f"`{call}(y=<shape {labels.shape}>)`: y must hold one label a row of x, shape ({len(rows)},).")
+        raise InputError(
+            f"`{call}(y=<shape {labels.shape}>)`: y must hold one label per row of x, shape ({len(rows)},)."
+        )
     known = np.zeros(len(rows), dtype=np.bool_)
     if labels.dtype.kind in "iu":
         known = (labels >= 0) & (labels < model.classes)
@@ -262,7 +264,7 @@ def _samples(model: Linear, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[
         bad = int(np.argmin(known))
         rule = (
             f"row {bad} must be a whole class index 0..{model.classes - 1}; Arrays(x, y) turns labels of any kind into"
-            " such."
+            " class indices."
         )
         raise reject(call, "y", labels[bad].item(), rule)
     return model.augment(rows), labels.astype(np.int64)

@@ -19,10 +19,10 @@ from osamd.paper.models import Linear
 from osamd.streams import ExactStream
 
 ROUNDING = 1e-12
-"""An alpha* below this times R is the rounding of its integral, and taken as 0."""
+"""An alpha* below this times R is a rounding error of its integral, and is taken as 0."""
 
 SAMPLES = 1000
-"""Samples of the first domain on which `x_radius` is checked."""
+"""The number of samples of the first domain on which `x_radius` is checked."""
 
 
 def constants_for(
@@ -41,11 +41,11 @@ def constants_for(
 ) -> Constants:
     """The constants of Assumptions 1 to 5 for a linear model on a stream of bounded features.
 
-    `separators`: the v_t of Assumption 2, in K, (rounds x parameters), with margin `R`; give C_T and eps_v.
-    `optima`: the w_t* of `exact_optima`, (rounds x parameters); give eps_w.
-    `teacher`, `student`: theta_1 and w_hat_1, the start of the learner; projected on K, as the learner does.
-    `V_T`: the sum of total variations, as of `osamd.evaluation.drift`.
-    `x_radius`: the largest ||x||_2, infinite for Gaussian noise, where then G, L and F are.
+    `separators`: the v_t of Assumption 2, in K, (rounds x parameters), with margin `R`; they give C_T and eps_v.
+    `optima`: the w_t* of `exact_optima`, (rounds x parameters); they give eps_w.
+    `teacher`, `student`: theta_1 and w_hat_1, where the learner starts; they are projected onto K, as the learner does.
+    `V_T`: the sum of total variations, for example from `osamd.evaluation.drift`.
+    `x_radius`: the largest ||x||_2; for Gaussian noise it is infinite, and so are G, L and F.
 
     With X the largest dual norm of x (a constant 1 appended for a bias) and B the largest norm in K:
         G = max(X, |phi'(-B X)| X + 2 C B), L = sup phi'' X^2 + 2 C, F = phi(-B X) + C B^2,
@@ -89,7 +89,7 @@ def constants_for(
 
 
 def _feature_norm(model: Linear, geometry: Geometry, x_radius: float) -> float:
-    """The largest dual norm, a q-norm with q >= 2, of the features as the weights see them: that of x_radius e_1."""
+    """The largest dual norm, a q-norm with q >= 2, of the features as the weights take them: that of x_radius e_1."""
     if x_radius == math.inf:
         return math.inf
     return geometry.dual_norm(model.augment(x_radius * np.eye(model.features)[0]))

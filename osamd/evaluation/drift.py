@@ -1,8 +1,8 @@
-"""How far two data distributions, or two windows of samples, are apart: total variation and Wasserstein infinity.
+"""The distance of two data distributions, or of two windows of samples: total variation and Wasserstein infinity.
 
 The paper bounds the drift V_T = sum_t d(P_t, P_{t+1}) in one of three distances d (section "Domain Discrepancy to
 Temporal Variability"): total variation (Proposition 1), Wasserstein infinity (2), and the maximum mean discrepancy (3),
-which is in `osamd.evaluation.mmd`. Closed forms serve laws that are known, such as synthetic streams; the sample
+which is in `osamd.evaluation.mmd`. Closed forms are for known laws, such as those of synthetic streams; the sample
 measures take windows, arrays (n, d). `osamd.evaluation.propositions` turns the sum of any of them into a bound on the
 temporal variability.
 """
@@ -26,10 +26,10 @@ from osamd.evaluation.samples import finite_array, two_windows
 from osamd.numerics import Array
 
 Decide = Callable[[Array], ArrayLike]
-"""Rows (n, d) to numbers (n,), positive inside an event."""
+"""Maps rows (n, d) to numbers (n,), positive inside an event."""
 
 EventLearner = Callable[[Array, Array], Decide]
-"""Samples of P (n, d) and of Q (m, d) to the event where P is thought to outweigh Q."""
+"""Maps samples of P (n, d) and of Q (m, d) to the event where P is estimated to outweigh Q."""
 
 
 # Closed forms: the law is known.
@@ -43,7 +43,7 @@ def gaussian_total_variation(
     With D the Mahalanobis distance of the means, f and g the densities, p and q the weights,
         ∫ (p f - q g)_+ = p Φ(D/2 + log(p/q)/D) - q Φ(-D/2 + log(p/q)/D),
     which is (p - q)_+ at D = 0 and 2 Φ(D/2) - 1 at p = q = 1: the d_TV of Assumption 1 and Proposition 1.
-    The form is for equal covariances alone; laws of different ones have no such closed form.
+    This form is for equal covariances only; different covariances have no such closed form.
     Shapes: means (d,), covariance (d, d), positive definite.
 
     >>> round(gaussian_total_variation([0.0, 0.0], [0.0, 2.0], np.eye(2)), 4)
@@ -105,7 +105,7 @@ def ball_total_variation(distance: float, radius: float, dimension: int) -> floa
 
 
 class Estimate(NamedTuple):
-    """A total variation read off samples: a value that tends to be too low, a lower limit, and the trivial upper one.
+    """A total variation estimated from samples: a value that tends to be low, a lower limit, and a trivial upper limit.
 
     `low` is a lower confidence limit of d_TV. `high` is 1: without assumptions on the laws no sample bounds d_TV from
     above, since two laws that share no point may give samples that look alike.
@@ -119,8 +119,8 @@ class Estimate(NamedTuple):
 def nearest_neighbours(neighbours: int | None = None) -> EventLearner:
     """The event where P outnumbers Q among the nearest samples, each counted as a share of its own window.
 
-    `neighbours`: how many; the root of the number of samples by default. Distances are Euclidean: bring features to one
-    scale first.
+    `neighbours`: how many; the root of the number of samples by default. Distances are Euclidean: scale the
+    features first.
     """
     if neighbours is not None:
         neighbours = require_whole("nearest_neighbours", "neighbours", neighbours)
@@ -128,7 +128,7 @@ def nearest_neighbours(neighbours: int | None = None) -> EventLearner:
     def learn(p: Array, q: Array) -> Decide:
         pool = np.concatenate([p, q])
         votes = np.repeat([len(q), -len(p)], [len(p), len(q)])  # shares a/n > b/m as integers a m > b n: exact
-        order = np.random.default_rng(0).permutation(len(pool))  # else ties in distance would be broken by window
+        order = np.random.default_rng(0).permutation(len(pool))  # otherwise ties in distance would be broken by window
         tree, votes = KDTree(pool[order]), votes[order]
         k = min(neighbours or math.isqrt(len(pool)), len(pool))
         return lambda rows: votes[tree.query(rows, k=[*range(1, k + 1)])[1]].sum(axis=1)
@@ -143,7 +143,7 @@ def total_variation(
 
     Each window is halved at random. On one half `learn` (by default `nearest_neighbours()`) finds an event E; on the
     other half P(E) - Q(E) is measured. The halves then swap, and `value` is the mean of the two differences; it tends
-    to lie below d_TV, the more so the worse E is learned. Shapes: p (n, d), q (m, d), n and m at least 2.
+    to lie below d_TV, and the more so the worse E is learned. Shapes: p (n, d), q (m, d), n and m at least 2.
 
     `low` lies above d_TV with probability at most 1 - `confidence`, for any laws, sizes and learner: no event exceeds
     d_TV, and given E the counts on the other half are binomial, so Clopper and Pearson's limits of the four
@@ -168,7 +168,7 @@ def total_variation(
         decide = (learn or nearest_neighbours())(*taught)
         (inside_p, n), (inside_q, m) = (_inside(call, decide, window) for window in measured)
         value += (inside_p / n - inside_q / m) / 2
-        # Clopper and Pearson: the frequency at which so many inside, or more (or fewer), have a probability of `risk`.
+        # Clopper and Pearson: the frequency at which this many or more (or fewer) inside have a probability of `risk`.
         least_p = float(betaincinv(inside_p, n - inside_p + 1, risk)) if inside_p > 0 else 0.0
         most_q = float(betaincinv(inside_q + 1, m - inside_q, 1 - risk)) if inside_q < m else 1.0
         low += (least_p - most_q) / 2
@@ -176,7 +176,7 @@ def total_variation(
 
 
 def _inside(call: str, decide: Decide, window: Array) -> tuple[int, int]:
-    """How many rows of the window lie inside the event, of how many."""
+    """How many rows of the window lie inside the event, and how many rows there are."""
     decided = np.asarray(decide(window), dtype=np.float64)
     if decided.shape != (len(window),) or np.isnan(decided).any():
         rule = f"what it returns must turn {len(window)} rows into {len(window)} numbers, positive inside the event."
@@ -199,7 +199,7 @@ def wasserstein_infinity(p: ArrayLike, q: ArrayLike) -> float:
     """
     a, b = two_windows("wasserstein_infinity", p, q)
     distances = cdist(a, b)
-    floor = max(distances.min(axis=0).max(), distances.min(axis=1).max())  # each point must reach its nearest one
+    floor = max(distances.min(axis=0).max(), distances.min(axis=1).max())  # each point must reach its nearest point
     radii = np.unique(distances[distances >= floor])
     low, high = 0, len(radii) - 1
     while low < high:
@@ -212,7 +212,7 @@ def wasserstein_infinity(p: ArrayLike, q: ArrayLike) -> float:
 
 
 def _coupled(near: NDArray[np.bool_]) -> bool:
-    """Whether mass 1/n on every row can be moved to mass 1/m on every column, along the pairs that are near."""
+    """Whether mass 1/n on every row can be moved to mass 1/m on every column, along near pairs only."""
     n, m = near.shape
     if n == m:
         return bool(np.all(maximum_bipartite_matching(csr_array(near), perm_type="column") >= 0))
@@ -244,7 +244,9 @@ def class_conditional(
     labels = {"y_p": np.asarray(y_p), "y_q": np.asarray(y_q)}
     for (name, y), rows in zip(labels.items(), (len(a), len(b)), strict=True):
         if y.shape != (rows,):
-            raise InputError(f"`{call}({name}=<shape {y.shape}>)`: {name} must hold one label a row, shape ({rows},).")
+            raise InputError(
+                f"`{call}({name}=<shape {y.shape}>)`: {name} must hold one label per row, shape ({rows},)."
+            )
     classes = np.unique(np.concatenate([*labels.values()]))
     for name, y in labels.items():
         for missing in np.setdiff1d(classes, y).tolist():

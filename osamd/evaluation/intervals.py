@@ -13,7 +13,7 @@ from osamd.numerics import Array
 
 
 class Mean(NamedTuple):
-    """A mean over seeds and the half-width of its two-sided 90 % interval; None where one seed gives no interval."""
+    """A mean over seeds and the half-width of its two-sided 90 % interval, which is None for a single seed."""
 
     mean: float
     half_width_90: float | None
@@ -40,5 +40,7 @@ def mean_90(values: Sequence[float] | Array) -> Mean:
     """
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or numbers.size == 0:
-        raise reject("mean_90", "values", numbers.tolist(), "give a list of one number a seed, for at least one seed.")
+        raise reject(
+            "mean_90", "values", numbers.tolist(), "give a list with one number per seed, for at least one seed."
+        )
     return Mean(float(numbers.mean()), float(half_width_90(numbers)) if numbers.size > 1 else None)

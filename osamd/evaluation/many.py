@@ -1,4 +1,4 @@
-"""Many runs at once over the cores, with the same results as one by one."""
+"""Many runs in parallel over the cores, with the same results as one after another."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-Task = TypeVar("Task")
+Given = TypeVar("Given")
 Result = TypeVar("Result")
 
 
 def run_many(
-    function: Callable[[Task], Result],
-    tasks: Sequence[Task],
+    function: Callable[[Given], Result],
+    tasks: Sequence[Given],
     *,
     workers: int | None = None,
     progress: Callable[[], None] | None = None,
 ) -> list[Result]:
     """[function(task) for task in tasks], over `workers` processes (all cores by default).
 
-    Results come in the order of the tasks, whichever finishes first; `progress` is called as each does. The function
-    must be importable by name and the tasks picklable.
+    Results come in the order of the tasks, whichever finishes first; `progress` is called when one finishes. The
+    function must be importable by name, and the tasks must be picklable.
     """
     workers = min(workers or os.cpu_count() or 1, len(tasks))
-    told = progress or (lambda: None)
+    report = progress or (lambda: None)
     if workers <= 1:
         results = []
         for task in tasks:
             results.append(function(task))
-            told()
+            report()
         return results
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import active_children, get_context
@@ -43,9 +43,9 @@ def run_many(
                 futures = [pool.submit(function, task) for task in tasks]
             for future in as_completed(futures):
                 future.result()
-                told()
+                report()
         except BaseException:
-            # Nobody wants the rest: do not wait for it.
+            # Nobody needs the rest: do not wait for it.
             for worker in set(active_children()) - set(others):
                 worker.terminate()
             pool.shutdown(cancel_futures=True)
@@ -55,9 +55,9 @@ def run_many(
 
 @contextmanager
 def _interrupt_waits() -> Iterator[None]:
-    """Start workers with Ctrl-C blocked, which they inherit; one that comes meanwhile reaches us right after.
+    """Start workers with Ctrl-C blocked, which they inherit; a Ctrl-C in the meantime reaches us right afterwards.
 
-    The workers ignore it once they run, but would answer one that comes while they import with a traceback each.
+    The workers ignore Ctrl-C once they run, but while they import, each would answer it with a traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

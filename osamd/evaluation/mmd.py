@@ -50,7 +50,7 @@ def linear_kernel(x: Array, y: Array) -> Array:
 
 
 def median_distance(pooled: Array) -> float:
-    """Median distance between distinct points, the usual bandwidth; 1 if all coincide, where any serves.
+    """Median distance between distinct points, the usual bandwidth; 1 if all points coincide, where any value would do.
 
     >>> median_distance(np.array([[0.0], [1.0], [3.0]]))
     2.0

@@ -1,4 +1,4 @@
-"""Figures for a paper: PNG and SVG, colour-blind-safe, each method in one colour and one dash everywhere."""
+"""Figures for a paper: PNG and SVG, colour-blind-safe, with one colour and one dash per method everywhere."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
 def require_matplotlib() -> None:
-    """Say what to install where matplotlib is missing; ask before work whose figure could not be drawn."""
+    """Refuse if matplotlib is missing, and say what to install; call it before work whose figure could not be drawn."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -75,6 +75,7 @@ def styled(draw: Draw) -> Draw:
 
 
 def blank_figure(width: float, height: float, panels: int = 1) -> tuple[Figure, list[Axes]]:
+    """An empty figure with panels side by side; sizes are in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -107,7 +108,7 @@ def accumulated_figure(
 ) -> Figure:
     """Figure 2: a quantity accumulated by round, mean and 90 % band over seeds; `curves` are (seeds x points).
 
-    `rounds` are those of the points, one after the other from 1 by default.
+    `rounds` are the rounds of the points; by default 1, 2, 3, ...
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -138,22 +139,23 @@ _LEAST_ERROR = 0.05
 
 
 def errors_to_height(accuracy: Any) -> Any:
-    """Accuracies in percent as heights that fall with the logarithm of the errors."""
+    """Accuracies in percent as heights: minus the logarithm of the errors."""
     return -np.log10(np.maximum(100.0 - np.asarray(accuracy, dtype=float), _LEAST_ERROR))
 
 
 def height_to_accuracy(height: Any) -> Any:
-    """Back from heights."""
+    """The accuracies of heights: the inverse of `errors_to_height`."""
     return 100.0 - 10.0 ** -np.asarray(height, dtype=float)
 
 
 @styled
 def label_curve_figure(points: Mapping[str, Sequence[tuple[Mean, Mean]]], title: str) -> Figure:
-    """Figure 3: accuracy against query rate (label rate and accuracy a point), with 90 % bars.
+    """Figure 3: accuracy against query rate (each point is a label rate and an accuracy), with 90 % bars.
 
-    The axis is the paper's, accuracy, but spaced by the logarithm of the errors, so that 98 and 99 % lie as far apart
-    as 80 and 90 %. Methods that ask by margin have the same label rates: their points are moved sideways by a point or
-    two, so that no bar hides another. A method that asks for every label (OMD (all)) is a horizontal line.
+    The axis shows accuracy, as in the paper, but is spaced by the logarithm of the errors, so that 98 and 99 % lie as
+    far apart as 80 and 90 %. Methods that ask by margin have the same label rates: their points are moved sideways by a
+    typographic point or two, so that no bar hides another. A method that asks for every label (OMD (all)) is a
+    horizontal line.
     """
     from matplotlib.transforms import ScaledTranslation
 
@@ -214,7 +216,7 @@ def set_accuracy_axes(axes: Axes, rates: Sequence[float], low: float, high: floa
 
 
 class Panel(NamedTuple):
-    """A quantity measured at each horizon, beside its bound, with the power law fitted to its mean where there is one.
+    """A quantity measured at each horizon, its bound, and the power law fitted to its mean if there is one.
 
     `theorem` names the bound.
     """
@@ -228,7 +230,7 @@ class Panel(NamedTuple):
 
 @styled
 def theory_figure(horizons: Sequence[int], panels: Sequence[Panel], title: str) -> Figure:
-    """Measured quantities and their bounds against T, log-log, a panel a quantity.
+    """Measured quantities and their bounds against T, log-log, with one panel per quantity.
 
     A bound is dotted and light where its assumptions fail: the formula's value, which the paper does not claim.
     """
@@ -269,7 +271,7 @@ def theory_figure(horizons: Sequence[int], panels: Sequence[Panel], title: str) 
 
 
 def _draw_bound(axes: Axes, rounds: Array, panel: Panel) -> None:
-    """The bound as a line of two kinds; a segment holds if both its ends do."""
+    """Draw the bound as a line of two kinds; it holds on a segment if it holds at both ends."""
     values = np.array([bound.value for bound in panel.bounds])
     holds = np.array([bound.holds for bound in panel.bounds])
     segment = holds[:-1] & holds[1:]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from osamd.errors import InputError, reject
 
 # Priors are compared to this, absolutely: above the rounding of sums and ratios, below any label shift one could see
-# (one label more in 10^9). It costs at most F * classes * 1e-9 a step in the bound.
+# (one label more in 10^9). It costs at most F * classes * 1e-9 per step in the bound.
 PRIOR_TOLERANCE = 1e-9
 
 
@@ -89,7 +89,7 @@ def _steps(call: str, drift: ArrayLike, assumption: str) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         raise reject(call, "drift", drift, "drift must be a number, or a sequence of numbers.") from None
     if steps.ndim > 1:
-        raise InputError(f"`{call}(drift=<shape {steps.shape}>)`: drift must be a number, or one number a step.")
+        raise InputError(f"`{call}(drift=<shape {steps.shape}>)`: drift must be a number, or one number per step.")
     steps = np.atleast_1d(steps)
     for step, value in enumerate(steps.tolist()):
         if not 0 <= value < math.inf:

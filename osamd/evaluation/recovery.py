@@ -1,4 +1,4 @@
-"""How soon a learner is right again after a change: in rounds, and in labels."""
+"""How soon a learner recovers after a change, in rounds and in labels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from osamd.errors import InputError, reject, require_number, require_numbers, re
 from osamd.numerics import Array
 
 POINT = 0.01
-"""How far below the level still counts as back."""
+"""How far below the level an accuracy may lie and still count as recovered."""
 WINDOW = 100
-"""Rounds of the sliding mean."""
+"""The number of rounds of the sliding mean."""
 
 
 class Recovery(NamedTuple):
-    """Rounds from the change until back, and the labels asked for in them, a run; None where it does not come back."""
+    """The rounds from the change to recovery, and the labels asked for in them per run; None if there is no
+    recovery."""
 
     rounds: int | None
     labels: float | None
@@ -26,8 +27,8 @@ class Recovery(NamedTuple):
 def sliding_accuracy(right: ArrayLike, window: int = WINDOW) -> Array:
     """The accuracy over the `window` rounds that begin with each round, over all runs together.
 
-    `right` is a row of rounds, or one such row a run: whether the decision was right. The last window - 1 rounds begin
-    no whole window, so the answer is shorter by as many.
+    `right` says for each round whether the decision was right; it is one row, or one row per run. The last window - 1
+    rounds do not begin a whole window, so the answer is shorter by that number.
 
     >>> sliding_accuracy([True, False, False, True, True], window=2).tolist()
     [0.5, 0.0, 0.5, 1.0]
@@ -54,7 +55,7 @@ def recovery(
     With a(r) = `sliding_accuracy` at round change + r, the rounds are the least r >= 0 with a(r) >= level - tolerance:
     the first of `window` rounds which together are right often enough. Only windows that end before round `stop` (the
     next change; the end by default) count. The labels are those asked for in the rounds change, ..., change + r - 1,
-    the mean over runs. With several rows in `right` and `asked`, one a run, the accuracy is that over all of them:
+    averaged over runs. With several rows in `right` and `asked`, one per run, the accuracy is that over all of them:
     the mean curve. Give one row for the recovery of one run.
 
     >>> right = [True] * 4 + [False] * 3 + [True] * 5
@@ -67,7 +68,7 @@ def recovery(
     good, queries = _runs("recovery", "right", right), _runs("recovery", "asked", asked)
     if good.shape != queries.shape:
         raise InputError(
-            f"`recovery(right=..., asked=...)`: their shapes are {good.shape} and {queries.shape}; give one value a"
+            f"`recovery(right=..., asked=...)`: their shapes are {good.shape} and {queries.shape}; give one value per"
             " round and run in both."
         )
     rounds = good.shape[1]
@@ -89,8 +90,8 @@ def recovery(
 
 
 def _runs(call: str, argument: str, values: ArrayLike) -> Array:
-    """(runs x rounds), of one row where one is given."""
+    """The values as (runs x rounds); a single row becomes one run."""
     found = require_numbers(call, argument, values)
     if found.ndim not in (1, 2) or found.size == 0 or not np.isin(found, (0.0, 1.0)).all():
-        raise InputError(f"`{call}({argument}=...)`: give true or false a round, or one row of them a run.")
+        raise InputError(f"`{call}({argument}=...)`: give one true or false per round, or one row of them per run.")
     return np.atleast_2d(found)

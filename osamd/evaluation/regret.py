@@ -19,15 +19,15 @@ from osamd.paper.models import Linear
 from osamd.streams import ExactStream
 
 ASCENT = 100
-"""Most mirror steps of the ascent in `temporal_variability`; it ends earlier where none gains any more."""
+"""The most mirror steps of the ascent in `temporal_variability`; it ends earlier once no step gains anything."""
 
 BEST = 4
-"""The ascent starts, in each step of the stream, from the probes of the most negative and of the most positive changes,
-so many of each."""
+"""In each step of the stream, the ascent starts from this many probes with the most negative changes, and from as many
+with the most positive ones."""
 
 
 def expected_losses(stream: ExactStream, loss: Loss, model: Linear, params: Array) -> Array:
-    """l_t(w_t), the L2 term included, for one row of parameters a round."""
+    """l_t(w_t), the L2 term included, for one row of parameters per round."""
     penalty = model.penalty(loss.l2, loss.free_bias)
     data = stream.expected_loss(loss, np.arange(len(params)), model.weights(params))
     total: Array = data + (penalty * params * params).sum(axis=1)
@@ -37,8 +37,8 @@ def expected_losses(stream: ExactStream, loss: Loss, model: Linear, params: Arra
 def dynamic_regret(ledger: Ledger, stream: ExactStream, learner: Learner, optima: ArrayLike) -> Array:
     """sum_{s <= t} l_s(w_s) - l_s(w_s*) for every round t, with exact expected losses.
 
-    `optima` are the w_t* of `exact_optima` for the same loss and geometry, (rounds x parameters). The ledger is of the
-    learner on this stream, and must hold the parameters.
+    `optima` are the w_t* of `exact_optima` for the same loss and geometry, (rounds x parameters). The ledger is that
+    of the learner on this stream, and must hold the parameters.
     """
     call = "dynamic_regret"
     if ledger.params is None:
@@ -102,8 +102,8 @@ def temporal_variability(
 
     A difference of convex functions may have many maxima, so the largest one found is reported: from the best of
     `probes` random points of K (its boundary, its inside and `geometry.start`), mirror steps up the difference, as long
-    as they gain. The L2 term cancels. Where K is unchanged by rotations, steps of the stream that turn it by the same
-    angle have the same sup, and one of them is solved.
+    as they help. The L2 term cancels. Where K is unchanged by rotations, steps of the stream that turn it by the same
+    angle have the same sup, and only one of them is solved.
 
     >>> from osamd.paper.geometry import ball
     >>> from osamd.paper.losses import loss
@@ -128,7 +128,9 @@ def temporal_variability(
     found = np.array([_change(stream, loss, model, steps, np.tile(point, (len(steps), 1))) for point in points])
     largest = np.abs(found).max(axis=0)
     order = np.argsort(found, axis=0, kind="stable")
-    for row in np.unique(np.concatenate([order[:BEST], order[-BEST:]]), axis=0):  # from far down and far up
+    for row in np.unique(
+        np.concatenate([order[:BEST], order[-BEST:]]), axis=0
+    ):  # the most negative and the most positive
         largest = np.maximum(largest, _ascend(stream, loss, model, geometry, steps, points[row]))
     return float(counts @ largest)
 

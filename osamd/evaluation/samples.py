@@ -1,4 +1,4 @@
-"""Arrays at the boundary: what is refused."""
+"""Checks of the arrays that users pass in."""
 
 from __future__ import annotations
 

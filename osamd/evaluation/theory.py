@@ -1,7 +1,8 @@
 """The paper's bounds as numbers: how many pseudolabel errors and how much regret its theory allows.
 
-A bound is the sum of its named terms, with the assumptions that the given constants break. What no constant can show
-stays with the caller: convexity (Assumption 3), a 1-strongly convex R, the lemmas' tau, and an exact implicit step.
+A bound is the sum of its named terms, together with the assumptions that the given constants violate. What the
+constants cannot show is up to the caller: convexity (Assumption 3), a 1-strongly convex R, the lemmas' tau, and an
+exact implicit step.
 
 >>> stream = Constants(G=1, D=2, L=1, F=1, gamma=2, C_T=3, V_T=1, R=1, eps_v=0.5, eps_w=0.25, T=1000)
 >>> lemma1(stream, sigma=0.5).terms
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osamd.errors import InputError, reject, require_positive
 
-# A sentence for each constant: every one but T may be infinite, and some result needs it finite.
+# A sentence for each constant but T, which may be infinite although some result needs it to be finite.
 INFINITE = {
     "V_T": "Assumption 1 (continual domain shift) fails: V_T is infinite; bound the sum of total variations.",
     "C_T": "Assumption 2 (separation) fails: C_T is infinite; choose classifiers v_t of finite path length.",
@@ -44,7 +45,7 @@ INFINITE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """The constants of Assumptions 1 to 5; one may be infinite: that breaks an assumption, which the bounds then name.
+    """The constants of Assumptions 1 to 5. An infinite one violates an assumption, which the bounds then name.
 
     G      Lipschitz constant of f and H (Assumption 4)      D      diameter of the decision space K (5)
     L      smoothness of f (4)                               F      bound of |f| (5)
@@ -84,7 +85,7 @@ class Constants:
 
 
 class Bound(NamedTuple):
-    """An upper bound: `value` is the sum of `terms`; `failed` has a sentence for each assumption that fails."""
+    """An upper bound: `value` is the sum of `terms`, and `failed` has a sentence for each assumption that fails."""
 
     value: float
     terms: dict[str, float]
@@ -92,14 +93,14 @@ class Bound(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether every assumption that the constants can show is met."""
+        """Whether every assumption that the constants can show holds."""
         return not self.failed
 
 
 def lemma1(constants: Constants, sigma: float) -> Bound:
     """Expected pseudolabel errors of a separable stream (Lemma 1): 2 G^2 / sigma^2 (gamma C_T + eps_v).
 
-    Asks for alpha = 0, sigma <= R, and tau_t = max(0, sigma - y H) / ||grad H||_*^2.
+    It needs alpha = 0, sigma <= R, and tau_t = max(0, sigma - y H) / ||grad H||_*^2.
     """
     return _errors("lemma1", constants, sigma, separable=True)
 
@@ -107,7 +108,7 @@ def lemma1(constants: Constants, sigma: float) -> Bound:
 def lemma3(constants: Constants, sigma: float) -> Bound:
     """Expected pseudolabel errors in general (Lemma 3): 2 G^2 / sigma^2 (gamma C_T + eps_v + sigma / G^2 T alpha).
 
-    Asks for sigma <= R, and the tau of Lemma 1 capped at sigma / G^2. The last term is 2 T alpha / sigma.
+    It needs sigma <= R, and the tau of Lemma 1 capped at sigma / G^2. The last term is 2 T alpha / sigma.
 
     >>> stream = Constants(G=1, D=2, L=1, F=1, gamma=2, C_T=3, V_T=1, R=1, alpha=0.01, eps_v=0.5, eps_w=0, T=1000)
     >>> lemma3(stream, sigma=0.5).terms
@@ -121,7 +122,8 @@ def general_bound(constants: Constants, pseudolabel_errors: float | Bound, eta: 
 
     (2 eta G^2 + 2 G D) E[sum_t M_t] + 2 (L D + G)^2 eta T + (eps_w + gamma D) / eta + 4 sqrt(gamma D T F V_T / eta).
     Differs from the paper: the appendix puts the T on the third term, not the second; its proof, and Theorem 1, do not.
-    The paper asks for eta <= 1 / (4 (L D + G)), so more is reported as failed, though no step of its proof needs it.
+    The paper requires eta <= 1 / (4 (L D + G)), so a larger eta is reported as failed, though its proof does not need
+    it.
     """
     errors = pseudolabel_errors if isinstance(pseudolabel_errors, Bound) else Bound(float(pseudolabel_errors), {}, ())
     if not errors.value >= 0:
@@ -190,12 +192,12 @@ def bound_curve(
     """A bound along a run, (T,): its value at every horizon t = 1, ..., T, to draw over the run's regret or errors.
 
     At horizon t the constants hold with T = t, C_T the sum of the first t - 1 `moves` ||v_{s+1} - v_s||, and V_T that
-    of the first t - 1 `drifts` d_TV(P_s, P_{s+1}); each (T - 1,). Left out, C_T and V_T grow evenly, as on a stream
-    that turns evenly. The bounds hold for any eta, so the run's own serves at every t. The other constants are kept,
-    so the assumptions that fail are those of `bound(constants)`.
+    of the first t - 1 `drifts` d_TV(P_s, P_{s+1}); each (T - 1,). By default C_T and V_T grow evenly, as on a stream
+    that rotates evenly. The bounds hold for any eta, so the run's own eta is used at every t. The other constants are
+    kept, so the assumptions that fail are those of `bound(constants)`.
 
     >>> stream = Constants(G=1, D=2, L=1, F=1, gamma=2, C_T=3, V_T=1, R=1, eps_v=0.5, eps_w=0.25, T=4)
-    >>> bound_curve(lambda c: lemma1(c, sigma=0.5), stream).tolist()  # the shift grows by 16 a round
+    >>> bound_curve(lambda c: lemma1(c, sigma=0.5), stream).tolist()  # the shift grows by 16 per round
     [4.0, 20.0, 36.0, 52.0]
     """
     paths = zip(_grown(constants, "C_T", "moves", moves), _grown(constants, "V_T", "drifts", drifts), strict=True)
@@ -205,9 +207,10 @@ def bound_curve(
 def lower_bound_without_queries(T: int) -> float:
     """Regret T/2 that some stream forces on every learner that never queries (Theorem 2), for V_T <= 2 and C_T <= 2.
 
-    The appendix's two points may flip labels at half time. A decision a in [-1, 1] loses 1 + a if they do not and
-    1 - a if they do, and x_t shows neither, so the worse stream costs at least 1 a round over the last T/2 rounds.
-    (The appendix's own learner, which stays at a good start, loses 2 a round, hence T; its T/2 is right for all.)
+    The appendix's two points may flip labels at half time. A decision a in [-1, 1] loses 1 + a if they do not and 1 - a
+    if they do, and x_t shows neither, so the worse stream costs at least 1 per round over the last T/2 rounds. (The
+    appendix's own learner, which stays at a good start, loses 2 per round, hence T; its T/2 is right for every
+    learner.)
     """
     _require_rounds("lower_bound_without_queries", T)
     return T / 2
@@ -277,7 +280,7 @@ def _grown(constants: Constants, name: str, argument: str, steps: ArrayLike | No
         return [0.0, *(total * (t / (T - 1)) for t in range(1, T))]
     given = np.asarray(steps, dtype=np.float64)
     if given.shape != (T - 1,) or not (given >= 0).all():
-        rule = f"give one number a step, {T - 1} for T = {T}, none of them negative."
+        rule = f"give one number per step, {T - 1} for T = {T}, none of them negative."
         raise InputError(f"`bound_curve({argument}=<shape {given.shape}>)`: {rule}")
     if not given.sum() <= total * (1 + 1e-9):
         raise reject("bound_curve", argument, float(given.sum()), f"they must sum to {name} = {total:g} at most.")

@@ -1,7 +1,8 @@
 """The fast path for the paper's convolutional networks: convolutions with ReLU, BatchNorm, and a linear layer.
 
-A convolution is a matrix product of its weights with the patches of its input, one product a model. On a GPU patches
-are gathered by an index made once (torch's own unfold launches a kernel a sample there); on a CPU torch's is faster.
+A convolution is a matrix product of its weights with the patches of its input, with one product per model. On a GPU the
+patches are gathered by an index that is computed once, since torch's own unfold launches one kernel per sample there.
+On a CPU torch's unfold is faster.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from osamd.fleet.dense import ends_in_softmax, plain_layers, probabilities_of, t
 from osamd.fleet.net import Net
 
 
-class Parts(NamedTuple):
+class ConvLayers(NamedTuple):
     """The names of a convolutional network's layers."""
 
     convolutions: list[str]
@@ -25,8 +26,8 @@ class Parts(NamedTuple):
     softmax: bool
 
 
-def parts_of(module: nn.Module) -> Parts | None:
-    """The layers of (Conv2d, ReLU) once or more, BatchNorm2d or none, Flatten, Linear, Softmax or none; else None."""
+def parts_of(module: nn.Module) -> ConvLayers | None:
+    """The layers of a network (Conv2d, ReLU)+, BatchNorm2d?, Flatten, Linear, Softmax?; None for any other network."""
     rest = plain_layers(module)
     if rest is None:
         return None
@@ -44,11 +45,11 @@ def parts_of(module: nn.Module) -> Parts | None:
         return None
     name, last = rest[1]
     fits = type(last) is nn.Linear and last.bias is not None
-    return Parts(convolutions, norm, name, softmax) if fits else None
+    return ConvLayers(convolutions, norm, name, softmax) if fits else None
 
 
 def _plain(layer: nn.Conv2d) -> bool:
-    """A square convolution with a bias, zero padding in numbers, no dilation, no groups."""
+    """Whether it is a square convolution with a bias and numeric zero padding, without dilation or groups."""
     return (
         layer.bias is not None
         and layer.groups == 1
@@ -72,9 +73,9 @@ class Patches:
         self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
     def tables(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """For every (tap, place) its pixel, and for every pixel its (tap, place)s, filled up with one beyond the last.
+        """The pixel of every (tap, place), and the (tap, place)s of every pixel, filled up with one beyond the last.
 
-        A (tap, place) in the padding has the number of pixels in place of one.
+        A (tap, place) in the padding has the number of pixels as its pixel.
         """
         if device not in self._tables:
             pixels = self.height * self.width
@@ -88,6 +89,7 @@ class Patches:
         return self._tables[device]
 
     def take(self, image: Tensor) -> Tensor:
+        """The patches of an image."""
         models, channels, _ = image.shape
         if image.is_cuda:
             padded = functional.pad(image, (0, 1))
@@ -107,20 +109,22 @@ class Patches:
         return functional.fold(patches, size, self.kernel, padding=self.padding, stride=self.stride).flatten(2)
 
 
-class Tape(NamedTuple):
+class ConvTape(NamedTuple):
+    """What the forward pass keeps for the backward pass."""
+
     patches: list[Tensor]
     """The input of every convolution."""
     outputs: list[Tensor]
-    """After ReLU, (models, channels, places)."""
+    """The outputs after ReLU, (models, channels, places)."""
     features: Tensor
-    """What the linear layer sees."""
+    """The input of the linear layer."""
     scores: Tensor
 
 
 class ConvNet(Net):
-    """Convolutions with ReLU, BatchNorm by its trained statistics, and a linear layer; dropout is off."""
+    """Convolutions with ReLU, BatchNorm with its trained statistics, and a linear layer; dropout is off."""
 
-    def __init__(self, module: nn.Module, parts: Parts, sample: tuple[int, ...]) -> None:
+    def __init__(self, module: nn.Module, parts: ConvLayers, sample: tuple[int, ...]) -> None:
         super().__init__(module, probabilities=parts.softmax)
         self.parts = parts
         self.patches: list[Patches] = []
@@ -138,7 +142,7 @@ class ConvNet(Net):
         shift = self.parameter(w, f"{name}.bias") - self.parameter(w, f"{name}.running_mean") * factor
         return factor[:, :, None], shift[:, :, None], deviation[:, :, None]
 
-    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tape]:
+    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, ConvTape]:
         image = x.flatten(2)
         taken, outputs = [], []
         for name, patches in zip(self.parts.convolutions, self.patches, strict=True):
@@ -154,7 +158,7 @@ class ConvNet(Net):
         scores = torch.baddbmm(bias[:, :, None], weight, features[:, :, None])[:, :, 0]
         if self.probabilities:
             scores = probabilities_of(scores)
-        return scores, Tape(taken, outputs, features, scores)
+        return scores, ConvTape(taken, outputs, features, scores)
 
     def many(self, w: Tensor, x: Tensor) -> Tensor:
         models, samples = x.shape[:2]
@@ -171,10 +175,10 @@ class ConvNet(Net):
         weight, bias = self.parameter(w, f"{self.parts.linear}.weight"), self.parameter(w, f"{self.parts.linear}.bias")
         return torch.baddbmm(bias[:, None, :], x.flatten(2), weight.transpose(1, 2))
 
-    def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[str, Tensor, Tensor]]:
-        """A list of (layer, left, right): the gradient of the layer's weights is left @ right, its bias's left's sum.
+    def backward(self, w: Tensor, tape: ConvTape, q: Tensor) -> list[tuple[str, Tensor, Tensor]]:
+        """A list of (layer, left, right): the layer's weights have the gradient left @ right, its bias the sum of left.
 
-        BatchNorm's are its gradients themselves.
+        For BatchNorm, left and right are the gradients themselves.
         """
         slope = through_softmax(tape.scores, q) if self.probabilities else q
         parts = self.parts

@@ -1,4 +1,4 @@
-"""The fast path for networks of linear layers with ReLU between them, as the paper's for Cover-Type."""
+"""The fast path for networks of linear layers with ReLU between them, like the paper's for Cover-Type."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from torch import Tensor, nn
 from osamd.fleet.net import Net
 
 
-class Tape(NamedTuple):
+class DenseTape(NamedTuple):
+    """What the forward pass keeps for the backward pass."""
+
     inputs: list[Tensor]
-    """Of every layer; beyond the first they are ReLU's outputs."""
+    """The inputs of every layer; after the first layer they are outputs of ReLU."""
     scores: Tensor
 
 
 def layers_of(module: nn.Module) -> tuple[list[str], bool] | None:
-    """The names of the linear layers, first to last, and whether a softmax follows; None if it is another network.
+    """The names of the linear layers, first to last, and whether a softmax follows; None for any other network.
 
     >>> layers_of(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2), nn.Softmax(1)))
     (['0', '3'], True)
@@ -38,7 +40,7 @@ def layers_of(module: nn.Module) -> tuple[list[str], bool] | None:
 
 
 def plain_layers(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
-    """The layers of a Sequential without its dropout; None if it does more than to call each of them once in turn."""
+    """The layers of a Sequential without its dropout; None if it does more than call each of them once in turn."""
     if type(module) is not nn.Sequential:
         return None
     parts = list(module._modules.items())
@@ -51,7 +53,7 @@ def plain_layers(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
 
 
 def ends_in_softmax(layers: list[tuple[str, nn.Module]]) -> bool:
-    """Whether a softmax over the classes is the last layer, which is then taken off the list."""
+    """Whether the last layer is a softmax over the classes; if it is, remove it from the list."""
     if not layers or type(layers[-1][1]) is not nn.Softmax or layers[-1][1].dim not in (1, -1):
         return False
     layers.pop()
@@ -59,14 +61,14 @@ def ends_in_softmax(layers: list[tuple[str, nn.Module]]) -> bool:
 
 
 class DenseNet(Net):
-    """Linear layers with ReLU between them, and a softmax at the end where the module has one; dropout is off."""
+    """Linear layers with ReLU between them, and a softmax at the end if the module has one; dropout is off."""
 
     def __init__(self, module: nn.Module, layers: list[str], softmax: bool) -> None:
         super().__init__(module, probabilities=softmax)
         self.layers = layers
         self.widths = [getattr(module, layers[0]).in_features] + [getattr(module, n).out_features for n in layers]
 
-    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tape]:
+    def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, DenseTape]:
         inputs = [x.flatten(1)]
         for n, name in enumerate(self.layers):
             weight, bias = self.parameter(w, f"{name}.weight"), self.parameter(w, f"{name}.bias")
@@ -74,7 +76,7 @@ class DenseNet(Net):
             if n + 1 < len(self.layers):
                 inputs.append(torch.relu(z))
         scores = probabilities_of(z) if self.probabilities else z
-        return scores, Tape(inputs, scores)
+        return scores, DenseTape(inputs, scores)
 
     def many(self, w: Tensor, x: Tensor) -> Tensor:
         z = x.flatten(2)
@@ -83,8 +85,8 @@ class DenseNet(Net):
             z = torch.baddbmm(bias[:, None, :], torch.relu(z) if n else z, weight.transpose(1, 2))
         return z
 
-    def backward(self, w: Tensor, tape: Tape, q: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """For every layer, last to first, the slope on its outputs and its inputs: the gradient is their product."""
+    def backward(self, w: Tensor, tape: DenseTape, q: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The slope on the outputs and the inputs of every layer, last to first; their product is the gradient."""
         slope = through_softmax(tape.scores, q) if self.probabilities else q
         factors = []
         for n in range(len(self.layers) - 1, -1, -1):
@@ -106,5 +108,5 @@ def through_softmax(p: Tensor, q: Tensor) -> Tensor:
 
 
 def probabilities_of(logits: Tensor) -> Tensor:
-    """softmax, never below the smallest normal number, so that the slope of -log p on the logits is p - e_y always."""
+    """softmax, never below the smallest normal number, so that the slope of -log p on the logits is always p - e_y."""
     return torch.softmax(logits, -1).clamp(min=torch.finfo(logits.dtype).tiny)

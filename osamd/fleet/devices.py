@@ -1,4 +1,4 @@
-"""Which device a user means, and how many threads a network is worth."""
+"""Devices by name, their peak memory, and the number of threads for a small network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEW_PARAMETERS = 50_000
 
 
 def peak_memory_mib(device: torch.device) -> float:
-    """The most memory held so far: on a GPU by tensors, else by the process."""
+    """The peak memory so far: on a GPU that of tensors, otherwise that of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -25,7 +25,7 @@ def peak_memory_mib(device: torch.device) -> float:
 
 @contextmanager
 def threads_for(parameters: int) -> Iterator[None]:
-    """With one thread of torch's for a network of few parameters: two would wait for each other longer than work."""
+    """Use one torch thread for a network with few parameters: two would wait for each other longer than they work."""
     before = torch.get_num_threads()
     if parameters < FEW_PARAMETERS and before > 1:
         torch.set_num_threads(1)
@@ -37,7 +37,7 @@ def threads_for(parameters: int) -> Iterator[None]:
 
 
 def device_named(device: Any, call: str) -> torch.device:
-    """The device, if it is there; `call` is whom the error speaks of.
+    """The device, if this machine has it; errors name `call`.
 
     >>> device_named("cpu", "--device cpu")
     device(type='cpu')

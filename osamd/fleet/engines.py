@@ -1,4 +1,4 @@
-"""How the rounds of a fleet are carried out: by torch's kernels, by a CUDA graph of them, or by one fused kernel."""
+"""How the rounds of a fleet are run: by torch's kernels, by a CUDA graph of them, or by one fused kernel."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from osamd.fleet.kernels import dense_cpu, dense_cuda
 from osamd.fleet.preset_fleet import PresetFleet, compiled
 
 ROUNDS_A_GRAPH = 8
-"""Rounds captured together, so that launching a graph costs little beside them."""
+"""Rounds that are captured together, so that launching a graph costs little compared with them."""
 
 
 def engine(fleet: Playing, samples: Samples, record: Tensor) -> tuple[str, Advance]:
-    """The fastest that plays this fleet, and its name."""
+    """The fastest engine that can play this fleet, and its name."""
     if isinstance(fleet, PresetFleet):
         return by_halves(fleet, samples, record)
     assert isinstance(fleet, Fleet)
@@ -31,9 +31,9 @@ def engine(fleet: Playing, samples: Samples, record: Tensor) -> tuple[str, Advan
 
 
 def by_halves(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[str, Advance]:
-    """The preset's rounds: what is decided and asked on the CPU, between the two halves that the networks play.
+    """The preset's rounds: the CPU decides and asks, between the two halves that the networks play.
 
-    On a GPU each half is a CUDA graph, and the round waits once, for the networks' opinions.
+    On a GPU each half is a CUDA graph, and the round waits once, for the networks' probabilities.
     """
     t = torch.zeros(1, dtype=torch.long, device=fleet.device)
 
@@ -60,14 +60,14 @@ def by_halves(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[str
                 t.fill_(i)
                 halves[0]()
                 decide(fleet.shares.cpu().numpy(), u[i], y[i], *numbers, rows[i])
-                fleet.orders.copy_(orders, non_blocking=True)  # read before the next opinions are there
+                fleet.orders.copy_(orders, non_blocking=True)  # they are read before the next round writes them
                 halves[1]()
 
     return "torch" if fleet.device.type == "cpu" else "cuda graph", advance
 
 
 def by_steps(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
-    """Round after round, each operation a call of torch: the reference meaning of the others."""
+    """One round after another, with one torch call per operation: the reference for the other engines."""
 
     def advance(first: int, last: int) -> None:
         with torch.no_grad():
@@ -78,7 +78,7 @@ def by_steps(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
 
 
 def by_graph(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
-    """The round captured once as a CUDA graph and replayed, with the number of the round kept on the device."""
+    """Capture the round once as a CUDA graph and replay it; the number of the round is kept on the device."""
     t = torch.zeros(1, dtype=torch.long, device=fleet.device)
     touched = (*fleet.state, record[: ROUNDS_A_GRAPH + 1], t)
 
@@ -104,12 +104,12 @@ def by_graph(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
 
 
 def captured(device: torch.device, touched: Sequence[Tensor], work: Callable[[], None]) -> Callable[[], None]:
-    """The work as a CUDA graph that replays it; what it changes, `touched`, stays as it was."""
+    """Capture the work as a CUDA graph, and return the replay; the tensors that it changes, `touched`, are restored."""
     before = [tensor.clone() for tensor in touched]
     side = torch.cuda.Stream(device)
     side.wait_stream(torch.cuda.current_stream(device))
     with torch.no_grad(), torch.cuda.stream(side):
-        work()  # handles and workspaces are made outside the capture
+        work()  # creates handles and workspaces outside the capture
     torch.cuda.current_stream(device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.no_grad(), torch.cuda.graph(graph):

@@ -1,4 +1,4 @@
-"""A fleet: models of one kind of network that play their streams in step."""
+"""A fleet: models of one network architecture that play their streams in step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from osamd.fleet.kernels import conv_cuda
 from osamd.fleet.kernels.conv_cuda import TritonConvNet
 from osamd.fleet.net import ModuleNet, Net, outputs_of, stack
 from osamd.fleet.reading import pointing
-from osamd.fleet.round import State, bind, plan, stack_rates
+from osamd.fleet.round import FleetState, bind, plan, stack_rates
 from osamd.paper import algorithm
 from osamd.paper.ledger import Ledger
 from osamd.paper.losses import Loss, loss
@@ -26,15 +26,15 @@ from osamd.paper.methods import METHODS, Method, Settings, rates_of
 from osamd.paper.scores import UNLABELLED
 
 COLUMNS = ("decision", "pseudolabel", "margin", "probability", "asked", "loss")
-"""What is recorded of every model in every round, as numbers of the fleet's type."""
+"""What is recorded for every model in every round, as numbers of the fleet's dtype."""
 
 
 Advance = Callable[[int, int], None]
-"""Play the rounds from the first to the one before the last: state changes in place, the record is filled."""
+"""advance(first, last) plays the rounds first, ..., last - 1: it changes the state in place and fills the record."""
 
 
 class Member(NamedTuple):
-    """One model of a fleet: the module it starts as, its method and settings, and its row of samples and uniforms."""
+    """One model of a fleet: its initial module, its method and settings, and its rows of samples and uniforms."""
 
     module: nn.Module
     method: str | Method
@@ -56,16 +56,16 @@ class Samples(NamedTuple):
 
 
 class Stopped(NamedTuple):
-    """A member whose scores were not finite, and the round in which they first were not."""
+    """A member whose scores were not finite, and the first round in which they were not."""
 
     member: int
     round: int
 
 
 def net_of(module: nn.Module, example: Tensor, probabilities: bool = False) -> Net:
-    """The fast path for the module if there is one, else any module's; `example` is a batch of one sample.
+    """The fast path for the module if there is one, otherwise the general path; `example` is a batch of one sample.
 
-    The module must be in evaluation mode. A fast path counts only if it gives the module's own scores for the example.
+    The module must be in evaluation mode. A fast path is used only if it gives the module's own scores for the example.
     """
     try:
         with torch.no_grad():
@@ -105,7 +105,8 @@ def _fast(module: nn.Module, sample: tuple[int, ...], probabilities: bool) -> Ne
 
 
 class Playing:
-    """What `osamd.fleet.play` needs of a fleet, of either kind: what is recorded of it, and what is made of that."""
+    """What `osamd.fleet.play` needs from a fleet of either kind: how its rounds are recorded, and how records are
+    read."""
 
     members: Sequence[Any]
     net: Net
@@ -116,13 +117,13 @@ class Playing:
     state: Any
     """A NamedTuple of tensors that change in place."""
     _place: Tensor
-    """Of every member, in the record."""
+    """The place of every member in the record."""
 
     def __len__(self) -> int:
         return len(self.members)
 
     def record(self, rounds: int) -> Tensor:
-        """Room for what is recorded: (rounds x models x COLUMNS)."""
+        """An empty record: (rounds x models x COLUMNS)."""
         return torch.zeros(rounds, len(self), len(COLUMNS), dtype=self.dtype, device=self.device)
 
     def kept(self) -> dict[str, Tensor]:
@@ -131,7 +132,7 @@ class Playing:
         return tensors
 
     def ledger(self, member: int, record: Tensor, y: Tensor) -> Ledger:
-        """The ledger of one member, from what was recorded and the labels y (streams x rounds)."""
+        """The ledger of one member, from the record and the labels y (streams x rounds)."""
         rows = record[:, self._place[member]].cpu().numpy()
         column = dict(zip(COLUMNS, rows.T, strict=True))
         return Ledger(
@@ -145,22 +146,22 @@ class Playing:
         )
 
     def stopped(self, record: Tensor) -> list[Stopped]:
-        """The members whose recorded scores are not finite: those that decide, and the teacher's where it is heard."""
+        """The members with recorded scores that are not finite: deciding scores, or the teacher's where they matter."""
         finite = torch.isfinite(record)
         loss = finite[:, :, COLUMNS.index("loss")]
         bad = ~torch.where(self._heard().to(record.device), finite.all(2), loss)[:, self._place].cpu()
         return [Stopped(i, int(bad[:, i].int().argmax())) for i in range(len(self)) if bool(bad[:, i].any())]
 
     def _heard(self) -> Tensor:
-        """Whether each model's teacher is heard, in the order of the record."""
+        """Whether each model's teacher has any effect, in the order of the record."""
         return torch.ones(len(self), dtype=torch.bool)
 
 
 class Fleet(Playing):
     """Models in step. Rows of `state` are in the order of the plan; everything else is in the order of the members.
 
-    All members share the kind of network and the loss; each has its own parameters, sample, method and rates. The
-    geometry is the Euclidean one on the whole space, and the implicit step is approached by inner loops.
+    All members share the network architecture and the loss; each has its own parameters, samples, method and rates. The
+    geometry is Euclidean on the whole space, and inner loops approximate the implicit step.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class Fleet(Playing):
         self.order, self.plan = plan(self.numbers)
         inside = [self.numbers[i] for i in self.order]
         rows = stack(self.net, [members[i].module for i in self.order], dtype).to(self.device)
-        self.state = State(rows, rows.clone())
+        self.state = FleetState(rows, rows.clone())
         penalty = self.net.penalty(self.loss.l2, self.loss.free_bias)
         self.rates = stack_rates(inside, penalty, rows)
         self.round = bind(self.net, self.loss, self.rates, self.plan)
@@ -196,7 +197,7 @@ class Fleet(Playing):
             self.classes = self.net.forward(rows[:1], tried)[0].shape[1]
 
     def step(self, samples: Samples, t: Tensor, record: Tensor) -> None:
-        """One round: the samples of round t (a tensor of one number) are seen, decided, asked, learned, recorded."""
+        """Play round t (a tensor of one number): decide on its samples, ask, learn and record."""
         x, y, u = samples.x[self.stream, t], samples.y[self.stream, t], samples.u[self.seed, t]
         decision = self.round.observe(self.state, x, u)
         loss = self.round.value(decision.scores, pointing(y, decision.scores))

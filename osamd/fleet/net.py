@@ -1,8 +1,8 @@
-"""What a fleet needs of a network: the scores of many models at once, and the way back.
+"""What a fleet needs from a network: the scores of many models at once, and the backward pass.
 
-The parameters of a model are one row: those that learn, in the order of `module.parameters()`, then what is frozen:
-parameters that require no gradient, and buffers such as BatchNorm's statistics. A fleet is a matrix of such rows, so a
-prefix of it is a slice and a step is one operation.
+The parameters of a model are one row: first those that learn, in the order of `module.parameters()`, then those that
+are frozen: parameters that require no gradient, and buffers such as BatchNorm's statistics. A fleet is a matrix of such
+rows, so its first models are a slice and a step is one operation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from osamd.errors import InputError
 
 
 class Place(NamedTuple):
-    """Where a tensor of the module lies in a row, and all its names: more than one where weights are tied."""
+    """Where a tensor of the module lies in a row, and all its names; tied weights have more than one."""
 
     name: str
     first: int
@@ -34,12 +34,12 @@ def named_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 def places_of(module: nn.Module) -> tuple[list[Place], int]:
-    """Where each tensor lies in a row, the learning ones first, and how many columns learn."""
+    """Where each tensor lies in a row, those that learn first, and the number of columns that learn."""
     by_tensor: dict[int, list[str]] = {}
     for name, tensor in named_tensors(module).items():
         by_tensor.setdefault(id(tensor), []).append(name)
     tensors = {id(tensor): tensor for tensor in named_tensors(module).values()}
-    order = sorted(tensors, key=lambda key: not tensors[key].requires_grad)  # stable: as the module has them
+    order = sorted(tensors, key=lambda key: not tensors[key].requires_grad)  # stable: keeps the module's order
     places, first = [], 0
     for key in order:
         tensor, names = tensors[key], tuple(by_tensor[key])
@@ -49,9 +49,9 @@ def places_of(module: nn.Module) -> tuple[list[Place], int]:
 
 
 class Net(ABC):
-    """Scores for rows of parameters; `binary` where the module has one output, `probabilities` where it gives those.
+    """Scores for rows of parameters; `binary` if the module has one output, `probabilities` if it gives those.
 
-    `size` is the length of a row and `trained` how many of its first columns learn.
+    `size` is the length of a row, and the first `trained` of its columns learn.
     """
 
     def __init__(self, module: nn.Module, probabilities: bool, binary: bool = False) -> None:
@@ -64,25 +64,27 @@ class Net(ABC):
 
     @abstractmethod
     def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Any]:
-        """Scores (models x classes) for rows w (models x size) and a sample each, and a tape for the way back."""
+        """Scores (models x classes) for rows w (models x size) and one sample each, and a tape for the backward
+        pass."""
 
     @abstractmethod
     def backward(self, w: Tensor, tape: Any, q: Tensor) -> Any:
-        """The gradient of <q, scores> in the parameters, in a form that `subtract` takes; `w` as in `forward`."""
+        """The gradient of <q, scores> in the parameters, in the form that `subtract` takes; `w` is that of
+        `forward`."""
 
     @abstractmethod
     def subtract(self, w: Tensor, gradient: Any) -> None:
-        """w -= gradient, in place; frozen columns stay."""
+        """w -= gradient, in place; frozen columns do not change."""
 
     @abstractmethod
     def many(self, w: Tensor, x: Tensor) -> Tensor:
-        """Logits (models x samples x classes) for samples (models x samples x shape), as autograd differentiates.
+        """Logits (models x samples x classes) for samples (models x samples x shape), differentiable by autograd.
 
-        They are what a softmax at the end of the network sees: its probabilities lose their slope where they are 0.
+        They are the input of a softmax at the end of the network, whose probabilities have no slope where they are 0.
         """
 
     def descend(self, w: Tensor, gradient: Any, anchor: Tensor, rate: Tensor) -> None:
-        """w += rate (anchor - w) - gradient, in place; rate is (models x 1), and the gradient was taken before."""
+        """w += rate (anchor - w) - gradient, in place; rate is (models x 1), and the gradient is that at the old w."""
         w.lerp_(anchor, rate)
         self.subtract(w, gradient)
 
@@ -110,7 +112,8 @@ class Net(ABC):
         return w[:, place.first : place.last].view(len(w), *place.shape)
 
     def penalty(self, l2: float, free_bias: bool) -> Tensor:
-        """The L2 coefficient of every trained column: `l2`, and 0 for biases and norms (of one axis) where free."""
+        """The L2 coefficient of every trained column: `l2`, or 0 for biases and norms (with one axis) if they are
+        free."""
         coefficients = [
             torch.full((p.last - p.first,), 0.0 if free_bias and len(p.shape) < 2 else l2, dtype=torch.float64)
             for p in self.places
@@ -120,11 +123,11 @@ class Net(ABC):
 
 
 class ModuleNet(Net):
-    """Any module whose forward is functional, by torch.func: vmap over the models, vjp for the way back.
+    """Any module whose forward is functional, by torch.func: vmap over the models, vjp for the backward pass.
 
-    One model or two go without vmap, so that modules that it does not know (recurrent ones, branches on data) work so.
-    `dropout` keeps the module's Dropout layers active while online, drawing from torch's own generator, and
-    `batch_norm="sample"` normalises by the sample's own statistics; by default dropout is off and BatchNorm uses the
+    One or two models are run without vmap, so that modules that vmap does not support (recurrent ones, branches on
+    data) work too. `dropout` keeps the module's Dropout layers active online, drawing from torch's own generator, and
+    `batch_norm="sample"` normalises by the sample's own statistics. By default dropout is off and BatchNorm uses the
     statistics it was trained with. The module is changed accordingly: give a copy.
     """
 
@@ -141,7 +144,7 @@ class ModuleNet(Net):
             raise InputError(f"`batch_norm={batch_norm!r}`: give 'evaluation' or 'sample'.")
         self._drops = dropout
         self.one_by_one = batch_norm == "sample"
-        """Whether samples of a batch are given to the module one after the other."""
+        """Whether the module gets the samples of a batch one at a time."""
         for part in module.modules():
             is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
             is_drop = isinstance(part, nn.modules.dropout._DropoutNd)
@@ -170,13 +173,13 @@ class ModuleNet(Net):
         return self._as_classes(out, probabilities=True).clamp(min=torch.finfo(out.dtype).tiny).log()
 
     def _as_classes(self, out: Tensor, probabilities: bool) -> Tensor:
-        """One score a class on the last axis, also where the module gives one for two."""
+        """One score per class on the last axis, even if the module gives one score for two classes."""
         if not self.binary:
             return out
         return torch.cat([1.0 - out, out], -1) if probabilities else torch.cat([-0.5 * out, 0.5 * out], -1)
 
     def _of_models(self, one: Any, learns: Tensor, frozen: Tensor, x: Tensor) -> Tensor:
-        """`one` of every model."""
+        """`one` applied to every model."""
         if len(learns) <= 2:
             return torch.stack([one(*model) for model in zip(learns, frozen, x, strict=True)])
         randomness = "different" if self._drops else "error"
@@ -185,7 +188,7 @@ class ModuleNet(Net):
 
     def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Any]:
         learns, frozen = w[:, : self.trained], w[:, self.trained :]
-        with torch.enable_grad():  # without it some modules take shortcuts that have no way back
+        with torch.enable_grad():  # without it some modules take shortcuts that have no backward pass
             result: tuple[Tensor, Any] = torch.func.vjp(  # type: ignore[assignment]
                 lambda learns: self._of_models(self._scores, learns, frozen, x), learns
             )
@@ -202,7 +205,7 @@ class ModuleNet(Net):
 
 
 def without_softmax(module: nn.Module) -> nn.Module | None:
-    """The module without the softmax or sigmoid that it ends in; None where that is not known."""
+    """The module without its final softmax or sigmoid; None if it does not visibly end in one."""
     parts = list(module) if type(module) is nn.Sequential else []
     last = parts[-1] if len(parts) > 1 else None
     ends = type(last) is nn.Sigmoid or (type(last) is nn.Softmax and last.dim in (1, -1))
@@ -210,7 +213,7 @@ def without_softmax(module: nn.Module) -> nn.Module | None:
 
 
 def outputs_of(out: Any) -> Tensor:
-    """What the module gives for a batch of one sample, as a vector: one score a class, or one score."""
+    """The module's output for a batch of one sample, as a vector: one score per class, or a single score."""
     if not isinstance(out, Tensor):
         raise InputError(
             f"`module`: its output is a {type(out).__name__}; it must be one tensor, of class scores for each sample."

@@ -21,16 +21,17 @@ SECONDS_A_CHUNK = 1.0
 SECONDS_A_CHECKPOINT = 30.0
 
 
-class Played(NamedTuple):
-    """What came out: the record (rounds x models x COLUMNS, on the CPU), who stopped, by what, and in what time."""
+class FleetRun(NamedTuple):
+    """The result: the record (rounds x models x COLUMNS, on the CPU), the members that stopped, the engine and the
+    time."""
 
     record: Tensor
     stopped: list[Stopped]
     engine: str
     rounds: int
-    """Played now; fewer than recorded where a checkpoint had the rest."""
+    """The rounds played now; a checkpoint may have held others."""
     seconds: float
-    """Of stepping them: without set-up, compilation or checkpoints."""
+    """The time to play them, without set-up, compilation or checkpoints."""
 
 
 def play(
@@ -40,11 +41,11 @@ def play(
     checkpoint: Path | None = None,
     identity: str = "",
     progress: Callable[[int], None] | None = None,
-) -> Played:
-    """Play all rounds of the samples, or those left where a checkpoint of the same `identity` is found.
+) -> FleetRun:
+    """Play all rounds of the samples, or the remaining ones if a checkpoint of the same `identity` is found.
 
-    `checkpoint` is a folder that is written every half minute; what follows from it is the same as from an
-    uninterrupted run. `progress` is told the rounds done.
+    `checkpoint` is a folder that is written every half minute; a resumed run gives the same result as an uninterrupted
+    one. `progress` is called with the number of rounds done.
     """
     samples = checked(fleet, samples).to(fleet.device)
     rounds = samples.y.shape[1]
@@ -52,27 +53,27 @@ def play(
     kept = None if checkpoint is None else Checkpoint(checkpoint, identity, fleet, rounds)
     t = begun = 0 if kept is None else kept.restore(fleet, record)
     name, advance = engine(fleet, samples, record)
-    told = progress or (lambda done: None)
+    report = progress or (lambda done: None)
     seconds, chunk, saved = 0.0, 1, time.monotonic()
-    told(t)
+    report(t)
     while t < rounds:
         last = min(rounds, t + chunk)
         started = time.perf_counter()
         advance(t, last)
         took = time.perf_counter() - started
         seconds += took
-        # One round first, then ever longer chunks of about a second: what is played does not depend on it.
+        # One round first, then longer chunks, up to about a second: the results do not depend on them.
         chunk = max(1, int(min(4 * chunk, (last - t) * SECONDS_A_CHUNK / max(took, 1e-6))))
         t = last
-        told(t)
+        report(t)
         if kept is not None and time.monotonic() - saved > SECONDS_A_CHECKPOINT and t < rounds:
             kept.save(fleet, record, t)
             saved = time.monotonic()
-    return Played(record.cpu(), fleet.stopped(record), name, rounds - begun, seconds)
+    return FleetRun(record.cpu(), fleet.stopped(record), name, rounds - begun, seconds)
 
 
 def checked(fleet: Playing, samples: Samples) -> Samples:
-    """The samples in the fleet's type, if they fit it: engines read them without looking."""
+    """The samples with the fleet's dtype, if they fit it: engines do not check them again."""
     x, y, u = samples
     rounds = y.shape[1] if y.ndim == 2 else 0
     classes = fleet.classes
@@ -94,7 +95,7 @@ def checked(fleet: Playing, samples: Samples) -> Samples:
 
 
 class Checkpoint:
-    """A folder with the rounds recorded so far, and the state after them, which is replaced as a whole."""
+    """A folder with the rounds recorded so far and the state after them, which is replaced in one step."""
 
     def __init__(self, folder: Path, identity: str, fleet: Playing, rounds: int) -> None:
         self.folder, self.identity = folder, identity
@@ -103,12 +104,12 @@ class Checkpoint:
         self._written = 0
 
     def save(self, fleet: Playing, record: Tensor, t: int) -> None:
-        """Record first, then the state that says how far it is good."""
+        """Write the record first, then the state, which says how many of its rounds are valid."""
         from safetensors.torch import save_file
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if not self._written:  # a state of another run must not speak for this record
+            if not self._written:  # the state of another run must not vouch for this record
                 (self.folder / "state.safetensors").unlink(missing_ok=True)
             rows = self._rows("r+" if self._written else "w+")
             rows[self._written : t] = record[self._written : t].cpu().numpy()
@@ -125,7 +126,7 @@ class Checkpoint:
             raise InputError(f"cannot write the checkpoint {self.folder} ({why}); make room there.") from error
 
     def restore(self, fleet: Playing, record: Tensor) -> int:
-        """Put the fleet where the checkpoint has it, and say how many rounds were done: 0 where there is none."""
+        """Restore the fleet from the checkpoint, and return how many rounds were done: 0 if there is no checkpoint."""
         state = self.folder / "state.safetensors"
         if not state.exists():
             return 0

@@ -13,11 +13,12 @@ decides, and says how unsure it is. With p_e the probabilities of student (e = 0
     v_e <- KEEP v_e + (1 - KEEP) g_e^2,   w_e <- w_e - STEPS[e] |w| g_e / sqrt(v_e / (1 - KEEP^t))
 
 l(x, y) = -log p(y). Gradients are divided by their own size, coordinate by coordinate, and |w| is the root mean square
-of the parameters at the start (at least LEAST), so steps are in the network's own scale; t counts those of each. Which
-samples are replayed follows from the number of the round, by the golden ratio: as even as chance, and nothing is drawn.
+of the parameters at the start (at least LEAST), so steps are in the network's own scale; t counts the steps of each.
+Which samples are replayed follows from the number of the round, by the golden ratio: spread evenly, without random
+draws.
 
-The networks are torch's, on any device; what is decided is a few numbers a model, on the CPU (`decide`). A fleet of
-such pairs plays in step, and `osamd.learner.network` holds a fleet of one.
+The networks run in torch, on any device; the decisions are a few numbers per model, on the CPU (`decide`). A fleet of
+such pairs plays in step, and `osamd.learner.network` holds a fleet of one pair.
 """
 
 from __future__ import annotations
@@ -43,35 +44,35 @@ from osamd.paper.scores import UNLABELLED
 from osamd.preset.arbiter import POWER, mix, weigh
 
 MEMORY = 512
-"""Labelled samples that are remembered; a new one takes the place of the oldest."""
+"""The number of labelled samples that are remembered; a new one replaces the oldest."""
 BATCH = 16
-"""Of them are replayed by the student in a round."""
+"""The number of remembered samples that the student replays per round."""
 RECENT = 256
-"""The last samples, on whose pseudolabels the student trains itself."""
+"""The number of recent samples on whose pseudolabels the student trains itself."""
 SOME = 8
-"""Of them are replayed in a round."""
+"""The number of recent samples that the student replays per round."""
 SELF = 0.5
-"""What they weigh together, beside a label."""
+"""The weight of all of these together, relative to a label."""
 NEWEST = 16
-"""Labels that the teacher learns from."""
+"""The number of labels that the teacher learns from."""
 STEPS = (0.005, 0.025)
-"""Of student and teacher, over the size of the parameters."""
+"""The steps of student and teacher, relative to the size of the parameters."""
 LEAST = 0.01
 KEEP = 0.999
 HANDICAP = 2.0
-"""By so many nats the teacher must be ahead of the student."""
+"""The lead over the student, in nats, that the teacher needs."""
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
-_REMEMBERED = 9  # beside what streams draw
+_REMEMBERED = 9  # marks a generator apart from those of streams
 
 LABELLED, TARGET, PLACE, LAST, ROUND, TAUGHT, REPLAYS = range(7)
 """The first columns of the orders for a pair's second half: whether there is a label, the class, the sample's places in
-the memory and among the recent, the number of steps of student and teacher (at least 1), and whether anything is
-remembered. The places to replay follow: the student's, then the teacher's."""
+the memory and among the recent samples, the number of steps of student and teacher (at least 1), and whether anything
+is remembered. The places to replay follow: first the student's, then the teacher's."""
 
 
 class PresetMember(NamedTuple):
-    """One pair of a fleet: the module both start as, its row of samples and uniforms, and what it remembers at first:
+    """One pair of a fleet: the module that both start from, its rows of samples and uniforms, and its first memory:
     samples and their classes, at most MEMORY."""
 
     module: nn.Module
@@ -81,20 +82,19 @@ class PresetMember(NamedTuple):
 
 
 class PresetState(NamedTuple):
-    """What the networks' half changes, on their device."""
+    """What the networks' halves change, on their device."""
 
     rows: Tensor
     """(2 x models x size): the students, then the teachers."""
     squares: Tensor
-    """v, of the columns that learn."""
+    """v, for the columns that learn."""
     samples: Tensor
-    """(models x (MEMORY + RECENT) x shape): what is remembered, then the last ones."""
+    """(models x (MEMORY + RECENT) x shape): the memory, then the recent samples."""
     labels: Tensor
 
 
 class PresetFleet(Playing):
-    """Pairs of networks in step; `books` holds the book of each one's budget (`osamd.accounting.budget`), row by
-    row."""
+    """Pairs of networks in step; each row of `books` is the book of one pair's budget (`osamd.accounting.budget`)."""
 
     def __init__(
         self,
@@ -109,7 +109,9 @@ class PresetFleet(Playing):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         if not members or len(books) != len(members):
-            raise InputError(f"`PresetFleet`: {len(members)} members and {len(books)} books; give each one its own.")
+            raise InputError(
+                f"`PresetFleet`: {len(members)} members and {len(books)} books; give each member one book."
+            )
         self.members, self.books = list(members), books
         self.net = net or net_of(*example_of(members[0].module, sample), probabilities)
         self.device, self.dtype, self.sample = torch.device(device), dtype, sample
@@ -138,7 +140,7 @@ class PresetFleet(Playing):
                 self.remember(i, *member.memory)
 
     def remember(self, member: int, x: Tensor, y: Tensor) -> None:
-        """Begin a member's memory with these samples and their classes, at most MEMORY."""
+        """Start a member's memory with these samples and their classes, at most MEMORY of them."""
         fits = len(x) == len(y) <= MEMORY and x.shape[1:] == self.sample and bool(((y >= 0) & (y < self.classes)).all())
         if not fits:
             raise InputError(
@@ -161,12 +163,12 @@ class PresetFleet(Playing):
         return self.net.tensors(self.state.rows[member + teacher * len(self)].detach().cpu())
 
     def see(self, x: Tensor) -> None:
-        """Let every pair look at its sample: `shares` are the probabilities of the students, then of the teachers."""
+        """The first half: compute `shares`, the probabilities of the students, then those of the teachers."""
         logits = self.net.many(self.state.rows, torch.cat([x, x])[:, None])[:, 0]
         self.shares.copy_(torch.softmax(logits.double(), 1))
 
     def descend(self, x: Tensor) -> None:
-        """The second half, by the `orders`: remember the sample where it has a label, and take a step."""
+        """The second half, as the `orders` say: remember the sample if it has a label, and take a step."""
         rows, squares, samples, labels = self.state
         labelled, target, place, last, number, taught, replays = (self.orders[:, i] for i in range(REPLAYS + 1))
         replayed, each = self.orders[:, REPLAYS + 1 :], self._each[:, None]
@@ -195,7 +197,7 @@ class PresetFleet(Playing):
 
 
 def remembered(count: int, seed: int) -> list[int]:
-    """Which of so many labelled samples a memory begins with: at most MEMORY, drawn without replacement."""
+    """The labelled samples, of `count`, that a memory starts with: at most MEMORY, drawn without replacement."""
     if count <= MEMORY:
         return list(range(count))
     return [int(i) for i in np.random.default_rng([_REMEMBERED, seed]).choice(count, MEMORY, replace=False)]
@@ -209,9 +211,9 @@ def opinion(losses: Any, shares: Any, mixture: Any, u: float, sigma: float, floo
 
 
 def order(losses: Any, counts: Any, shares: Any, pseudolabel: int, y: int, orders: Any) -> None:
-    """Write what the second half is to do with the label y, or UNLABELLED; losses and counts take it in.
+    """Write the orders for the second half, with the label y or UNLABELLED, and update losses and counts.
 
-    Counted are labels, steps of the student, and steps of the teacher, which has none while nothing is remembered.
+    `counts` holds the labels, the student's steps, and the teacher's steps, which begin once something is remembered.
     """
     labelled = y != UNLABELLED
     orders[LABELLED], orders[TARGET] = labelled, y if labelled else pseudolabel
@@ -235,13 +237,13 @@ def order(losses: Any, counts: Any, shares: Any, pseudolabel: int, y: int, order
 
 
 def golden(number: float) -> float:
-    """The numbers of a sequence that fills [0, 1) evenly, however long it is."""
+    """A number of the golden-ratio sequence, which fills [0, 1) evenly at any length."""
     turn = number * GOLDEN
     return turn - math.floor(turn)
 
 
 def decide(shares: Any, u: Any, y: Any, losses: Any, counts: Any, books: Any, orders: Any, record: Any) -> None:
-    """A round of every pair, between the two halves of its networks: opinion, query, record, orders."""
+    """One round of every pair, between the two halves of its networks: opinion, query, record and orders."""
     models, classes = u.shape[0], shares.shape[1]
     own, mixture = np.empty(2 * classes), np.empty(classes)
     for i in range(models):

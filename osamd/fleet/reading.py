@@ -1,7 +1,7 @@
-"""What the scores of a fleet say: `osamd.paper.scores` and `osamd.paper.losses` for a row of scores a model.
+"""How the scores of a fleet are read: `osamd.paper.scores` and `osamd.paper.losses` for one row of scores per model.
 
-Scores are (models x classes) with at least two classes: a network with one output H is read as the pair
-(-H/2, H/2), whose margin is H, so that Algorithms 1 and 2 are one here.
+Scores are (models x classes) with at least two classes. A network with one output H is read as the pair (-H/2, H/2),
+whose margin is H, so that Algorithms 1 and 2 coincide here.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from osamd.paper.losses import LOSSES, Loss
 
 
 def decide(h: Tensor, binary: bool) -> Tensor:
-    """The class the scores speak for, the first of equals; of a binary pair +1, as `osamd.paper.scores` has it."""
+    """The class that the scores favour; in a tie the first one, or +1 for a binary pair, as in `osamd.paper.scores`."""
     return (h[:, 1] >= h[:, 0]).long() if binary else h.argmax(1)
 
 
 def pointing(y: Tensor, h: Tensor) -> Tensor:
-    """e_y for each model: the labels as rows of scores, which everything below takes in their place."""
+    """e_y for each model: one-hot labels, which the functions below take."""
     return functional.one_hot(y, h.shape[1]).to(h.dtype)
 
 
@@ -33,8 +33,8 @@ def margin(h: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     return (h * own).sum(1) - best, own - pointing(runner_up, h)
 
 
-class OnScores(NamedTuple):
-    """A loss as a function of scores (models x classes) and of labels, by `pointing`."""
+class FleetLoss(NamedTuple):
+    """A loss as a function of scores (models x classes) and one-hot labels (`pointing`)."""
 
     value: Callable[[Tensor, Tensor], Tensor]
     slope: Callable[[Tensor, Tensor], Tensor]
@@ -54,10 +54,10 @@ MARGIN_LOSSES: dict[str, tuple[Phi, Phi]] = {
 """The margin losses of `osamd.paper.losses`: value and slope at the margin Psi."""
 
 
-def on_scores(loss: Loss, probabilities: bool) -> OnScores:
-    """The loss on scores, or on class probabilities where the network gives those: -log p^y then, for softmax."""
+def on_scores(loss: Loss, probabilities: bool) -> FleetLoss:
+    """The loss on scores, or on class probabilities if the network gives those: for softmax that is -log p^y."""
     if loss.name == "softmax":
-        return OnScores(_log_value, _log_slope) if probabilities else OnScores(_softmax_value, _softmax_slope)
+        return FleetLoss(_log_value, _log_slope) if probabilities else FleetLoss(_softmax_value, _softmax_slope)
     if loss.name not in MARGIN_LOSSES:
         known = ", ".join(LOSSES)
         raise InputError(f"`Settings(loss={loss.name!r})`: a fleet has no such loss; use one of {known}.")
@@ -70,7 +70,7 @@ def on_scores(loss: Loss, probabilities: bool) -> OnScores:
         psi, direction = margin(h, own)
         return phi_slope(psi)[:, None] * direction
 
-    return OnScores(value, slope)
+    return FleetLoss(value, slope)
 
 
 def _softmax_value(h: Tensor, own: Tensor) -> Tensor:
@@ -86,5 +86,5 @@ def _log_value(p: Tensor, own: Tensor) -> Tensor:
 
 
 def _log_slope(p: Tensor, own: Tensor) -> Tensor:
-    """-e_y / p^y, finite where p^y underflows."""
+    """-e_y / p^y, which stays finite if p^y underflows."""
     return -own / p.clamp(min=torch.finfo(p.dtype).tiny)

@@ -1,9 +1,9 @@
 """The round of `osamd.paper.algorithm` for a fleet: many models, each with its own sample, method and rates, in step.
 
 Nothing here branches on data, so that a GPU can replay the whole round: a model that got no label takes a step of
-weight 0. What differs by method is known beforehand and decides which models take part: rows are ordered so that the
-models with most inner loops come first and those without a student (PAA) last, and every part of the round works on
-the first rows, as many as `Plan` says.
+weight 0. The differences between methods are known beforehand and decide which models take part: rows are ordered so
+that the models with the most inner loops come first and those without a student (PAA) last, and every part of the round
+works on the first rows, as many as `FleetPlan` says. The types are those of `osamd.paper.algorithm`, with a model axis.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from osamd.paper import algorithm
 from osamd.paper.losses import Loss
 
 
-class State(NamedTuple):
-    """Teachers theta_t and students w_hat_t, a row a model (models x size); `learn` changes them in place."""
+class FleetState(NamedTuple):
+    """Teachers theta_t and students w_hat_t, one row per model (models x size); `learn` changes them in place."""
 
     teacher: Tensor
     student: Tensor
 
 
-class Decision(NamedTuple):
-    """What the round says of one sample a model, before any label; vectors of one entry a model."""
+class FleetDecision(NamedTuple):
+    """What the round says about one sample per model, before any label is known; vectors with one entry per model."""
 
     label: Tensor
     pseudolabel: Tensor
@@ -36,17 +36,17 @@ class Decision(NamedTuple):
     probability: Tensor
     query: Tensor
     scores: Tensor
-    """Of the parameters that decide."""
+    """The scores of the parameters that decide."""
     adapted: Tensor
-    """w_t, of the models that have a student."""
+    """w_t of the models that have a student."""
     tape: Any
-    """Of the scores of `adapted`, for the way back."""
+    """The tape of the forward pass with `adapted`, for the backward pass."""
     heard: tuple[Tensor, Any] | None
-    """The teacher's scores and tape; None where the teacher may have moved since, and `learn` asks it anew."""
+    """The teacher's scores and tape; None if the teacher may have moved since, so that `learn` computes them again."""
 
 
-class Rates(NamedTuple):
-    """`osamd.paper.algorithm.Rates`, one entry a model, and the L2 coefficient of every trained column."""
+class FleetRates(NamedTuple):
+    """`osamd.paper.algorithm.Rates` with one entry per model, and the L2 coefficient of every trained column."""
 
     self_training: Tensor
     sigma: Tensor
@@ -59,25 +59,27 @@ class Rates(NamedTuple):
     penalty: Tensor
 
 
-class Plan(NamedTuple):
-    """What is known of the methods before the first round: how many of the first models take part in what."""
+class FleetPlan(NamedTuple):
+    """How many of the first models take part in each part of the round; it is known before the first round."""
 
     loops: tuple[int, ...]
-    """Models in each inner loop."""
+    """The number of models in each inner loop."""
     students: int
-    """Models that have a student."""
+    """The number of models that have a student."""
     fixed_scale: bool
-    """Whether every teacher step has a scale of its own, so that no gradient's norm is needed."""
+    """Whether every teacher step has a given scale, so that no gradient norm is needed."""
 
 
-class Round(NamedTuple):
-    observe: Callable[[State, Tensor, Tensor], Decision]
-    learn: Callable[[State, Tensor, Decision, Tensor], None]
+class FleetRound(NamedTuple):
+    """The two halves of a round and the loss, bound to a network and rates."""
+
+    observe: Callable[[FleetState, Tensor, Tensor], FleetDecision]
+    learn: Callable[[FleetState, Tensor, FleetDecision, Tensor], None]
     value: Callable[[Tensor, Tensor], Tensor]
-    """The loss without its L2 term, from scores and labels by `pointing`."""
+    """The loss without its L2 term, from scores and one-hot labels (`pointing`)."""
 
 
-def plan(rates: Sequence[algorithm.Rates]) -> tuple[list[int], Plan]:
+def plan(rates: Sequence[algorithm.Rates]) -> tuple[list[int], FleetPlan]:
     """The order of the models' rows, and the plan for them."""
 
     def loops(one: algorithm.Rates) -> int:
@@ -85,25 +87,25 @@ def plan(rates: Sequence[algorithm.Rates]) -> tuple[list[int], Plan]:
 
     order = sorted(range(len(rates)), key=lambda i: (rates[i].teacher_decides, -loops(rates[i])))
     most = max(loops(one) for one in rates)
-    return order, Plan(
+    return order, FleetPlan(
         loops=tuple(sum(loops(one) > k for one in rates) for k in range(most)),
         students=sum(not one.teacher_decides for one in rates),
         fixed_scale=all(one.scale > 0.0 for one in rates),
     )
 
 
-def stack_rates(rates: Sequence[algorithm.Rates], penalty: Tensor, like: Tensor) -> Rates:
-    """Columns of the rates, on the device and in the type of `like`."""
+def stack_rates(rates: Sequence[algorithm.Rates], penalty: Tensor, like: Tensor) -> FleetRates:
+    """The rates as columns, on the device and with the dtype of `like`."""
     columns = {
         name: torch.tensor([float(getattr(one, name)) for one in rates], dtype=torch.float64).to(like)
-        for name in Rates._fields
+        for name in FleetRates._fields
         if name != "penalty"
     }
-    return Rates(**columns, penalty=penalty.to(like))
+    return FleetRates(**columns, penalty=penalty.to(like))
 
 
-def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
-    """The round for these networks and numbers; compare `osamd.paper.algorithm.bind`, line by line."""
+def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound:
+    """The round for this network and these numbers; compare it with `osamd.paper.algorithm.bind`, line by line."""
     value, slope = on_scores(loss, net.probabilities)
     students, trained = plan.students, net.trained
     decays = bool(loss.l2)
@@ -130,7 +132,7 @@ def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
                 rows[:, :trained] -= shrunk
         return w
 
-    def observe(state: State, x: Tensor, u: Tensor) -> Decision:
+    def observe(state: FleetState, x: Tensor, u: Tensor) -> FleetDecision:
         h, way_back = net.forward(state.teacher, x)
         pseudolabel = decide(h, net.binary)
         own = pointing(pseudolabel, h)
@@ -139,14 +141,14 @@ def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
         scores = torch.cat([scores, h[students:]])
         confidence, _ = margin(h, own)
         doubt = rates.sigma / (rates.sigma + confidence).clamp(min=torch.finfo(h.dtype).tiny)
-        # With sigma 0 nobody listens to the teacher, whatever has become of it.
+        # With sigma 0 the teacher is ignored, even if its scores are no longer finite.
         probability = torch.maximum(rates.floor, torch.where(rates.sigma > 0.0, doubt, 0.0))
         query = u < probability
         label = decide(scores, net.binary)
-        return Decision(label, pseudolabel, confidence, probability, query, scores, adapted, tape, (h, way_back))
+        return FleetDecision(label, pseudolabel, confidence, probability, query, scores, adapted, tape, (h, way_back))
 
-    def learn(state: State, x: Tensor, decision: Decision, y: Tensor) -> None:
-        """Teachers and students learn from the labels y, UNLABELLED where there is none."""
+    def learn(state: FleetState, x: Tensor, decision: FleetDecision, y: Tensor) -> None:
+        """Teachers and students learn from the labels y, which are UNLABELLED where there is none."""
         labelled = (y >= 0).to(state.teacher.dtype)
         target = torch.where(y >= 0, y, decision.pseudolabel)
         h, tape = decision.heard or net.forward(state.teacher, x)
@@ -167,4 +169,4 @@ def bind(net: Net, loss: Loss, rates: Rates, plan: Plan) -> Round:
             if decays:
                 student[:, :trained] -= decay(w, step)
 
-    return Round(observe, learn, value)
+    return FleetRound(observe, learn, value)

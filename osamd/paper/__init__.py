@@ -1,1 +1,1 @@
-"""The paper: its round (`algorithm`), its six methods, and the parts that a round is made of."""
+"""The paper: its round (`algorithm`), its six methods, and the parts that make up a round."""

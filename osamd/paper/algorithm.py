@@ -9,8 +9,9 @@ State is a value and randomness is an argument:
     decision = observe(state, x, u, rates)            pseudolabel, self-adapt, decide, draw the query with u
     state    = learn(state, x, decision, y, rates)    y: the label, or UNLABELLED: the pseudolabel stands in for it
 
-Between the two may lie a day and a person. Binary (Algorithm 1) and multiclass (Algorithm 2) differ only in how scores
-are read; the six methods of Table 1 are settings of this statement. Everything here is plain enough to be compiled.
+A day and a person may lie between the two calls. Binary (Algorithm 1) and multiclass (Algorithm 2) differ only in how
+scores are read. The six methods of Table 1 are settings of this statement. Everything here is simple enough to be
+compiled.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from osamd.paper.queries import query_probability
 from osamd.paper.scores import UNLABELLED, Score
 
 SECANT = 1000
-"""Most steps of the exact implicit step on a curved geometry; a handful is usual, many classes that tie take tens."""
+"""The limit of the exact implicit step on a curved geometry; usually a handful of steps, tens if many classes tie."""
 
 MEMORY = 10
-"""How many recent errors a secant step may not exceed."""
+"""The number of recent errors that a secant step is compared with: it may not exceed all of them."""
 
 
 class State(NamedTuple):
@@ -41,32 +42,32 @@ class State(NamedTuple):
     student: Array
 
 
-class Decision(NamedTuple):
-    """What the round says of one x, before any label."""
+class RoundDecision(NamedTuple):
+    """What the round says about one x, before any label is known."""
 
     label: int
-    """The decision, made with `adapted` (with the teacher, for PAA)."""
+    """The decision, made with `adapted` (for PAA, with the teacher)."""
     pseudolabel: int
     """y_hat, the teacher's opinion."""
     margin: float
     """The teacher's confidence: |H(theta)|, or best minus second-best score."""
     probability: float
-    """Of asking for the label."""
+    """The probability of asking for the label."""
     query: bool
     """Z_t: whether the label is asked for."""
     adapted: Array
-    """w_t: the parameters that decide."""
+    """w_t: the parameters that make the decision."""
     slope: Score
-    """With self-training, the slope of the loss at w_t for the pseudolabel: the one by which w_t was reached."""
+    """With self-training, the slope of the loss at w_t for the pseudolabel: the slope that led to w_t."""
 
 
 class Rates(NamedTuple):
     """The numbers and switches of the round; methods and sweeps change these and nothing else."""
 
     self_training: bool
-    """The student learns from pseudolabels and self-adapts before it decides; otherwise it learns from labels alone."""
+    """The student learns from pseudolabels and adapts before it decides; otherwise it learns from labels alone."""
     teacher_decides: bool
-    """PAA, which has no student."""
+    """True for PAA, which has no student."""
     sigma: float
     floor: float
     """The query asks with probability max(floor, sigma / (sigma + confidence))."""
@@ -77,17 +78,19 @@ class Rates(NamedTuple):
     target: float
     """m: the margin the teacher steps towards."""
     scale: float
-    """0: tau is divided by ||grad||_*^2. Positive: tau is this times the shortfall of the margin instead."""
+    """0: tau is the shortfall of the margin over ||grad||_*^2. Positive: tau is this number times the shortfall."""
     inner_loops: int
-    """0: the implicit step is exact. Positive: it is approached by so many gradient steps, as in the experiments."""
+    """0: the implicit step is exact. Positive: this many gradient steps approximate it, as in the experiments."""
     inner_rate: float
     penalty: Array
-    """The L2 coefficient of every parameter, zero at a free bias."""
+    """The L2 coefficient of every parameter; zero for a bias that is left free."""
 
 
 class Round(NamedTuple):
-    observe: Callable[[State, Array, float, Rates], Decision]
-    learn: Callable[[State, Array, Decision, int, Rates], State]
+    """The two halves of a round, bound to a model, a loss and a geometry."""
+
+    observe: Callable[[State, Array, float, Rates], RoundDecision]
+    learn: Callable[[State, Array, RoundDecision, int, Rates], State]
 
 
 def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
@@ -105,22 +108,22 @@ def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
     secant_steps = 1 if geometry.flat else SECANT
 
     def gradient(w: Array, q: Score, x: Array, rates: Rates) -> Array:
-        """grad f(w; x, y) from its slope q on the scores, the L2 term included."""
+        """grad f(w; x, y) from its slope q on the scores, including the L2 term."""
         return pull(q, x) + 2.0 * rates.penalty * w
 
     def implicit_step(student: Array, x: Array, y: int, rates: Rates) -> tuple[Array, Score]:
-        """w_t = argmin_K eta f(w; x, y) + D_R(w, w_hat), exactly, and the slope on the scores by which it is reached.
+        """w_t = argmin_K eta f(w; x, y) + D_R(w, w_hat), exactly, and the slope on the scores that leads to it.
 
-        An implicit step often lands on a kink, as the hinge's at margin 1, where every slope of an interval is one.
-        The appendix's lemma on implicit steps holds for the slope that led there, and the student's update must use
-        the same; evaluated anew, rounding would choose it.
+        An implicit step often lands on a kink, such as the hinge's at margin 1, where every slope of an interval is a
+        subgradient. The appendix's lemma on implicit steps holds for the slope that led there, and the student's update
+        must use the same one; if it were evaluated again, rounding would choose it.
 
         Let w(q) be the proximal step for a slope q on the scores. The answer is the w(q) whose slope is q. On a flat
         geometry the scores of w(q) fall linearly in q, and the loss knows the answer (its implicit slope). On a curved
-        one that is iterated with the secant's reach: forward-backward splitting on the dual with Barzilai-Borwein
-        steps. It converges for certain when the reach is the longest possible, so it falls back on that when the
-        error exceeds all recent ones. Where many classes tie on a nearly degenerate geometry (a p-norm with p below
-        1.1 and steps many times larger than the parameters) it may end at SECANT steps, short of machine precision.
+        geometry this is iterated with the secant's reach: forward-backward splitting on the dual with Barzilai-Borwein
+        steps. The iteration is sure to converge with the longest possible reach, so it falls back on that one when the
+        error exceeds all recent errors. If many classes tie on a nearly degenerate geometry (a p-norm with p below 1.1
+        and steps many times larger than the parameters), it may end after SECANT steps, short of machine precision.
         """
         ridge = 2.0 * rates.eta * rates.penalty
         longest = rates.eta * reach(x, one_class(ridge, x))
@@ -145,7 +148,7 @@ def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
         return w, q
 
     def inner_gradient_loops(student: Array, x: Array, y: int, rates: Rates) -> tuple[Array, Score]:
-        """K (mirror) gradient steps on eta f + D_R(., w_hat), from w_hat, and the slope where they end."""
+        """w_t after K (mirror) gradient steps from w_hat on eta f + D_R(., w_hat), and the slope there."""
         w = student
         anchor = mirror(student)
         for _ in range(rates.inner_loops):
@@ -153,7 +156,7 @@ def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
             w = step(w, rates.inner_rate * descent)
         return w, slope(scores(w, x), y)
 
-    def observe(state: State, x: Array, u: float, rates: Rates) -> Decision:
+    def observe(state: State, x: Array, u: float, rates: Rates) -> RoundDecision:
         h = scores(state.teacher, x)
         pseudolabel = decide(h)  # pseudolabel
         adapted, reached_by = state.student, 0.0 * h
@@ -166,9 +169,9 @@ def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
                 adapted, reached_by = implicit_step(state.student, x, pseudolabel, rates)
         label = decide(scores(adapted, x))
         probability = query_probability(confidence(h), rates.sigma, rates.floor)  # active query
-        return Decision(label, pseudolabel, confidence(h), probability, u < probability, adapted, reached_by)
+        return RoundDecision(label, pseudolabel, confidence(h), probability, u < probability, adapted, reached_by)
 
-    def learn(state: State, x: Array, decision: Decision, y: int, rates: Rates) -> State:
+    def learn(state: State, x: Array, decision: RoundDecision, y: int, rates: Rates) -> State:
         teacher, student = state
         labelled = y != UNLABELLED
         if labelled:

@@ -1,4 +1,4 @@
-"""The ledger: one row a round. Everything that is reported is computed from it."""
+"""The ledger: one row per round. Everything that is reported is computed from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from osamd.numerics import Array
 
 @dataclass(frozen=True)
 class Ledger:
-    """Columns of one row a round, and, where they were kept, the parameters that decided (rounds x parameters)."""
+    """Columns with one row per round, and, if they were kept, the parameters that decided (rounds x parameters)."""
 
     label: NDArray[np.int64]
     """The truth y_t, for evaluation; the learner saw it only where `asked`."""
@@ -21,7 +21,7 @@ class Ledger:
     margin: Array
     """The teacher's confidence."""
     probability: Array
-    """Of asking."""
+    """The probability of asking for the label."""
     asked: NDArray[np.bool_]
     loss: Array
     """f(w_t; x_t, y_t), at the parameters that decided."""
@@ -29,7 +29,7 @@ class Ledger:
 
     @staticmethod
     def empty(rounds: int, shape: tuple[int, ...] | None) -> Ledger:
-        """Columns for `rounds` rounds, and parameters of `shape` unless that is None."""
+        """A ledger of zeros for `rounds` rounds, with parameters of `shape` unless that is None."""
         return Ledger(
             label=np.zeros(rounds, dtype=np.int64),
             decision=np.zeros(rounds, dtype=np.int64),
@@ -46,12 +46,12 @@ class Ledger:
 
     @property
     def accuracy(self) -> float:
-        """The share of rounds decided rightly."""
+        """The share of rounds that were decided correctly."""
         return float(np.mean(self.decision == self.label))
 
     @property
     def balanced_accuracy(self) -> float:
-        """The mean over the classes that occur of the share of their rounds decided rightly."""
+        """The share of rounds that were decided correctly, per class, averaged over the classes that occur."""
         return balanced(self.decision == self.label, self.label)
 
     @property
@@ -61,7 +61,7 @@ class Ledger:
 
     @property
     def pseudolabel_errors(self) -> int:
-        """sum_t M_t: in how many rounds the teacher was wrong."""
+        """sum_t M_t: the number of rounds in which the teacher was wrong."""
         return int(np.sum(self.pseudolabel != self.label))
 
     @property
@@ -71,7 +71,7 @@ class Ledger:
 
 
 def balanced(right: NDArray[np.bool_], label: NDArray[np.int64]) -> float:
-    """Balanced accuracy: the mean over the classes that occur of the share of their rounds that are `right`.
+    """Balanced accuracy: the share of rounds that are `right`, per class, averaged over the classes that occur.
 
     >>> balanced(np.array([True, True, True, False]), np.array([0, 0, 0, 1]))
     0.5

@@ -1,7 +1,7 @@
 """Losses f(w; x, y): a convex function of the scores, and an optional L2 term on the weights.
 
 A *margin loss* is a falling convex phi of the margin Psi (of yH for a binary model), so `hinge` on a multiclass model
-is the multiclass hinge. For each there is its value, its slope phi', and its *implicit slope*: the g with
+is the multiclass hinge. Each loss has its value, its slope phi', and its *implicit slope*: the g with
 g = phi'(margin - reach g), the slope at the place where an implicit step lands. `on_scores` lifts these from the
 margin to the scores.
 """
@@ -19,7 +19,7 @@ from osamd.errors import lookup, require_not_negative
 from osamd.numerics import NEWTON, Array, lane_sum, tempered_softmax
 from osamd.paper.scores import BINARY, MULTICLASS, Reading, Score, runner_up
 
-Margin = Any  # a float, or an array of margins: values and slopes take both
+Margin = Any  # a float or an array of margins: values and slopes take both
 ScoreValue = Callable[[Score, int], float]
 ScoreSlope = Callable[[Score, int], Score]
 ScoreImplicit = Callable[[Score, int, float], Score]
@@ -28,7 +28,7 @@ ScoreImplicit = Callable[[Score, int, float], Score]
 class OnScores(NamedTuple):
     """A loss as a function of scores H and label y: value, slope, and implicit slope for a given reach.
 
-    The implicit slope q is a (sub)gradient of the loss at H - reach q: the place that an implicit step lands on,
+    The implicit slope q is a (sub)gradient of the loss at H - reach q, where an implicit step lands:
     argmin_s reach loss(s, y) + ||s - H||^2 / 2.
     """
 
@@ -42,9 +42,9 @@ class Loss:
     """A margin loss with its constants; `scores` replaces the margin form for a multiclass model (softmax).
 
     `lipschitz` is sup |phi'| and `smoothness` sup phi'', infinite where there is no bound. `kinks` are the margins
-    where phi' (the hinge) or phi'' jumps, and `bends` those between which a smooth phi is tame enough for a quadrature
-    of a few nodes. `score_constants` are the Lipschitz and smoothness constants of `scores`. `l2` is the paper's C in
-    C ||w||^2; with `free_bias` the bias is left out of it.
+    where phi' (the hinge) or phi'' jumps. Between two neighbouring `bends` a smooth phi is regular enough for a
+    quadrature with a few nodes. `score_constants` are the Lipschitz and smoothness constants of `scores`. `l2` is the
+    paper's C in C ||w||^2; with `free_bias` the bias is left out of it.
     """
 
     name: str
@@ -75,7 +75,7 @@ def hinge_slope(margin: Margin) -> Margin:
 
 
 def hinge_implicit(margin: float, reach: float) -> float:
-    """Closed form: a full step where that stays short of the kink, else just as far as the kink."""
+    """Closed form: a full step if it stays short of the kink, else a step to the kink."""
     if margin >= 1.0:
         return 0.0
     return -1.0 if 1.0 - margin >= reach else (margin - 1.0) / reach
@@ -100,7 +100,7 @@ def squared_hinge_implicit(margin: float, reach: float) -> float:
 def smoothed_hinge_value(margin: Margin) -> Margin:
     """The hinge with its corner rounded by a parabola between 0 and 1: (1 - m)^2 / 2 there, 1/2 - m below.
 
-    It is 1-Lipschitz and 1-smooth, so unlike the hinge it meets Assumption 4 of the paper.
+    It is 1-Lipschitz and 1-smooth, so unlike the hinge it satisfies Assumption 4 of the paper.
     """
     gap = np.maximum(0.0, 1.0 - margin)
     rounded = np.minimum(1.0, gap)
@@ -175,7 +175,7 @@ def softmax_implicit(h: Array, y: int, reach: float) -> Array:
 
 
 def on_scores(loss: Loss, reading: Reading) -> OnScores:
-    """A loss as a function of the scores that `reading` reads.
+    """A loss as a function of the scores that `reading` interprets.
 
     >>> on_scores(LOSSES["hinge"], MULTICLASS).implicit(np.array([0.0, 1.0, 0.5]), 0, 1.0).tolist()
     [-1.0, 0.75, 0.25]
@@ -195,10 +195,10 @@ def on_scores(loss: Loss, reading: Reading) -> OnScores:
         return float(phi_implicit(margin(h, y), reach) * margin_slope(h, y))
 
     def multiclass_implicit(h: Array, y: int, reach: float) -> Array:
-        """The slope g of the margin, shared by the runners-up that the step brings to one level.
+        """The slope g of the margin, shared among the runners-up that the step brings to one level.
 
-        With the best m of them at that level, the margin to their mean obeys the scalar equation with a reach of
-        reach (1 + 1/m); the first m whose level stays above the next score is the answer. Scores are taken relative
+        With the best m of them at that level, the margin to their mean satisfies the scalar equation with a reach of
+        reach (1 + 1/m). The first m whose level stays above the next score is the answer. Scores are taken relative
         to the best runner-up, so that a reach far smaller than the scores loses nothing to rounding.
         """
         classes = h.shape[0]
@@ -230,9 +230,10 @@ def on_scores(loss: Loss, reading: Reading) -> OnScores:
 def score_constants(loss: Loss, classes: int) -> tuple[float, float]:
     """The Lipschitz and smoothness constants of the loss in the scores H, in the Euclidean norm, without its L2 term.
 
-    A binary model has one score, and they are those of phi. With more classes Psi = H^y - H^s has a slope of length
-    sqrt(2), so a margin loss is sqrt(2) times as steep; where runners-up tie, Psi has a kink, so no margin loss is
-    smooth. The softmax cross-entropy has slope p - e_y, shorter than sqrt(2), and curvature diag(p) - p p^T <= I / 2.
+    For a binary model, which has one score, they are those of phi. With more classes Psi = H^y - H^s has a slope of
+    length sqrt(2), so a margin loss is sqrt(2) times as steep; where runners-up tie, Psi has a kink, so no margin loss
+    is smooth. The softmax cross-entropy has slope p - e_y, shorter than sqrt(2), and curvature at most I / 2:
+    it is diag(p) - p p^T.
 
     >>> score_constants(LOSSES["logistic"], 2), score_constants(LOSSES["softmax"], 3)[1]
     ((1.0, 0.25), 0.5)
@@ -270,7 +271,7 @@ LOSSES = {
 
 
 def loss(name: str, *, l2: float = 0.0, free_bias: bool = True) -> Loss:
-    """A loss of the registry by name, with its L2 term.
+    """A loss from the registry by name, with its L2 term.
 
     >>> svm = loss("hinge", l2=0.2)
     >>> svm.value(np.array([0.25, 2.0])).tolist(), svm.slope(0.25), svm.implicit(0.25, 3.0)

@@ -1,4 +1,4 @@
-"""The six methods of Table 1 as settings of the one round, and the settings a user gives."""
+"""The six methods of Table 1 as settings of the one round, and the settings that a user gives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from osamd.paper.queries import QUERIES, Query, margin, uniform
 
 @dataclass(frozen=True)
 class Method:
-    """Who asks, whether the student trains itself on pseudolabels, and who decides."""
+    """How queries are made, whether the student trains itself on pseudolabels, and who decides."""
 
     name: str
     title: str
@@ -54,18 +54,18 @@ METHODS = {
 }
 
 PRESET = Method("osamd-preset", "OSAMD preset", "margin", self_training=True)
-"""Not of the paper: several models and a memory, without any step size (`osamd.preset`, `osamd.fleet.preset_fleet`)."""
+"""Not in the paper: several models and a memory, without a step size (`osamd.preset`, `osamd.fleet.preset_fleet`)."""
 
 KNOWN = METHODS | {PRESET.name: PRESET}
 
 OF_THE_PAPER = ("eta", "sigma", "loss", "l2", "geometry", "teacher", "adaptation", "label_rate", "standardise")
-"""Settings of the paper's rounds; the preset has no use for them."""
+"""Settings of the paper's round, which the preset does not use."""
 
 
 def meant(method: str | None, given: Mapping[str, Any]) -> str:
-    """The method that is meant by settings, of which those that are None were not given.
+    """The method that these settings mean; a setting that is None was not given.
 
-    It is the one that is named. Where none is, it is the preset, unless one of `OF_THE_PAPER` is given: then "osamd".
+    It is the named method. If none is named it is the preset, or "osamd" if one of `OF_THE_PAPER` is given.
 
     >>> meant(None, {"budget": 0.05}), meant(None, {"eta": 0.1}), meant("paa", {"budget": 0.05})
     ('osamd-preset', 'osamd', 'paa')
@@ -76,7 +76,7 @@ def meant(method: str | None, given: Mapping[str, Any]) -> str:
 
 
 def refuse_of_the_paper(given: Mapping[str, Any]) -> None:
-    """Refuse settings that the preset has no use for; those that are None were not given."""
+    """Refuse settings that the preset does not use; a setting that is None was not given."""
     name = next((name for name in OF_THE_PAPER if given.get(name) is not None), None)
     if name is not None:
         raise InputError(
@@ -86,7 +86,7 @@ def refuse_of_the_paper(given: Mapping[str, Any]) -> None:
 
 
 class TeacherStep(NamedTuple):
-    """tau = min{cap, s max(0, target - Psi)}, with s = 1 / ||grad Psi||_*^2, or `scale` where that is positive."""
+    """tau = min{cap, s max(0, target - Psi)}, with s = 1 / ||grad Psi||_*^2, or s = `scale` if that is positive."""
 
     cap: float = 1.0
     target: float = 1.0
@@ -111,7 +111,7 @@ def experiments_step(cap: float = 1.0, scale: float = 0.0) -> TeacherStep:
 
 
 def _checked(step: TeacherStep, call: str) -> TeacherStep:
-    """A teacher step whose numbers can be used, as floats; `call` is whom the error speaks of."""
+    """The teacher step with its numbers checked, as floats; errors name `call`."""
     return TeacherStep(
         require_positive(call, "cap", step.cap, infinite=True),
         require_positive(call, "target", step.target),
@@ -120,7 +120,7 @@ def _checked(step: TeacherStep, call: str) -> TeacherStep:
 
 
 class InnerLoops(NamedTuple):
-    """Approach the implicit step by `number` gradient steps of rate `rate`."""
+    """Approximate the implicit step by `number` gradient steps of rate `rate`."""
 
     number: int = 20
     rate: float = 0.01
@@ -130,8 +130,8 @@ class InnerLoops(NamedTuple):
 class Settings:
     """Everything a method needs besides its model: the parts and the numbers.
 
-    `adaptation`: None solves the implicit step exactly; `InnerLoops` approaches it as the paper's experiments do.
-    `label_rate`: the rate of the methods that ask uniformly.
+    `adaptation`: None solves the implicit step exactly; `InnerLoops` approximates it as the paper's experiments do.
+    `label_rate`: the label rate of the methods that ask uniformly.
     """
 
     eta: float
@@ -159,7 +159,7 @@ class Settings:
 
 
 class Learner(NamedTuple):
-    """A method bound to its parts: the round, its numbers, and the state it starts from."""
+    """A method bound to its parts: the round, its numbers, and its initial state."""
 
     method: Method
     model: Linear

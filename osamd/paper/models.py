@@ -15,11 +15,11 @@ from osamd.paper.scores import BINARY, MULTICLASS, Reading, Score
 
 @dataclass(frozen=True)
 class Linear:
-    """H(w; x) = w . (x, 1), one row of weights for a binary model and one a class for a multiclass one.
+    """H(w; x) = w . (x, 1), with one row of weights for a binary model and one row per class for a multiclass model.
 
-    Parameters have `shape` (width,) or (classes, width), and width counts the features and the bias, twice where
-    `signed`: such models hold pairs (w+, w-) and see (x, 1, -x, -1), as the plus-minus geometry wants. `scores` and
-    `pull` take an x that `augment` has widened; `pull` is the transpose of `scores`, <s, scores(w, x)> =
+    Parameters have `shape` (width,) or (classes, width). The width counts the features and the bias, twice if the model
+    is `signed`: such a model holds pairs (w+, w-) and takes (x, 1, -x, -1), as the plus-minus geometry needs. `scores`
+    and `pull` take an x that `augment` has extended. `pull` is the transpose of `scores`: <s, scores(w, x)> =
     <w, pull(s, x)>. Build one with `linear`.
 
     >>> model = linear(features=2, classes=2)
@@ -36,12 +36,12 @@ class Linear:
     scores: Callable[[Array, Array], Score]
     pull: Callable[[Score, Array], Array]
     one_class: Callable[[Array, Array], Array]
-    """The parameters of one class, those that x meets: all of a binary model's, the first row of a multiclass one's."""
+    """The parameters of one class: all of a binary model's, the first row of a multiclass model's."""
 
     def augment(self, x: ArrayLike) -> Array:
-        """Features (..., features) as the weights see them (..., width): a 1 appended, then a negated copy if signed.
+        """Features (..., features) as the weights take them (..., width): a 1 appended, then a negated copy if signed.
 
-        This is where samples come in, so they are checked here: finite numbers, `features` of them.
+        Samples enter here, so they are checked here: they must be finite numbers, `features` of them.
 
         >>> linear(features=2, signed=True).augment(np.array([15.0, 2.0])).tolist()
         [15.0, 2.0, 1.0, -15.0, -2.0, -1.0]
@@ -57,9 +57,9 @@ class Linear:
         return np.concatenate([rows, -rows], axis=-1) if self.signed else rows
 
     def penalty(self, l2: float, free_bias: bool) -> Array:
-        """The L2 coefficient of every parameter, shaped like them: zero at the bias where that is left free.
+        """The L2 coefficient of every parameter, in their shape: zero for the bias if that is left free.
 
-        On a signed model it weighs w+ and w- each, C (||w+||^2 + ||w-||^2), and not their difference.
+        On a signed model it applies to w+ and w- separately, C (||w+||^2 + ||w-||^2), not to their difference.
 
         >>> linear(features=2).penalty(0.2, free_bias=True).tolist()
         [0.2, 0.2, 0.0]
@@ -72,7 +72,7 @@ class Linear:
         return penalty
 
     def weights(self, params: Array) -> Array:
-        """The plain weights w, bias last: w+ - w- where signed.
+        """The plain weights w with the bias last: w+ - w- if the model is signed.
 
         >>> linear(features=1, signed=True).weights(np.array([0.5, 0.0, 0.25, 0.25])).tolist()
         [0.25, -0.25]
@@ -81,7 +81,7 @@ class Linear:
         return params[..., :half] - params[..., half:] if self.signed else params
 
     def parameters(self, start: ArrayLike, call: str = "parameters") -> Array:
-        """A starting point given by the user, checked and copied; `call` is whom the error speaks of."""
+        """A starting point given by the user, checked and copied; errors name `call`."""
         params = require_numbers(call, "start", start).copy()
         if params.shape != self.shape:
             raise InputError(
@@ -118,7 +118,7 @@ def _first_class(params: Array, x: Array) -> Array:
 
 
 def linear(features: int, classes: int = 2, *, bias: bool = True, signed: bool = False) -> Linear:
-    """A linear model for `features` inputs: binary (Algorithm 1) for two classes, multiclass (Algorithm 2) above.
+    """A linear model for `features` inputs: binary (Algorithm 1) for two classes, multiclass (Algorithm 2) for more.
 
     >>> linear(features=2).shape, linear(features=2, classes=3).shape
     ((3,), (3, 3))

@@ -1,4 +1,4 @@
-"""The plain loop over a stream: the reference meaning of everything faster."""
+"""The plain loop over a stream: the reference for every faster version."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from osamd.paper.scores import UNLABELLED
 from osamd.streams.base import Labels, Stream, query_generator
 
 
-class Played(NamedTuple):
-    """What came out of a stream: the ledger and the state after the last round."""
+class PlainRun(NamedTuple):
+    """The result of playing a stream: the ledger, and the state after the last round."""
 
     ledger: Ledger
     state: State
 
 
 def check_block(learner: Learner, x: Array, y: Labels, first: int) -> None:
-    """Refuse samples the model cannot take, naming the round."""
+    """Refuse samples that the model cannot take, naming the round."""
     if x.ndim != 2 or x.shape[1] != learner.model.features:
         raise InputError(
             f"`play(stream=...)`: round {first} has features of shape {x.shape[1:]},"
@@ -48,7 +48,7 @@ def check_block(learner: Learner, x: Array, y: Labels, first: int) -> None:
 
 
 def diverged(t: int) -> InputError:
-    """The error for a round whose scores or loss are not finite numbers any more."""
+    """The error for a round whose scores or loss are no longer finite."""
     return InputError(
         f"`play(...)`: in round {t} the scores are no longer finite: the steps are too large for these features."
         " Scale the features, or lower eta, the L2 term or the inner rate."
@@ -56,7 +56,7 @@ def diverged(t: int) -> InputError:
 
 
 def check_finite(ledger: Ledger, first: int, last: int) -> None:
-    """Refuse to go on once a score or a loss is not a finite number, naming the first round."""
+    """Refuse to go on once a score or a loss is not finite, naming the first such round."""
     finite = np.isfinite(ledger.loss[first:last]) & np.isfinite(ledger.margin[first:last])
     if not finite.all():
         raise diverged(first + int(np.argmin(finite)))
@@ -69,11 +69,12 @@ def play(
     *,
     keep_params: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> Played:
-    """Play a learner over a stream, test then train: decide, ask, learn, round by round.
+) -> PlainRun:
+    """Play a learner over a stream, testing before training: decide, ask and learn in each round.
 
-    The same seed gives the same samples and the same uniforms, so the same queries bit for bit. `keep_params` keeps
-    the deciding parameters of every round, which regret needs; `progress` is told the rounds done, block by block.
+    The same seed gives the same samples and the same uniforms, and so exactly the same queries. `keep_params` keeps the
+    deciding parameters of every round, which regret needs. `progress` is called with the number of rounds done after
+    each block.
 
     >>> from osamd.paper.methods import Settings, learner
     >>> from osamd.paper.models import linear
@@ -92,7 +93,7 @@ def play(
     for x, y in stream.blocks(seed):
         check_block(learner, x, y, t)
         first = t
-        # A step too large for its stream overflows; that is caught at the end of the block, with its round.
+        # A step too large for its stream overflows; the end of the block catches that and names the round.
         with np.errstate(all="ignore"):
             for row, label, u in zip(model.augment(x), y.tolist(), generator.random(len(y)).tolist(), strict=True):
                 try:
@@ -116,5 +117,5 @@ def play(
         if progress is not None:
             progress(t)
     if t != stream.rounds:
-        raise InputError(f"`play(stream={stream.name!r})`: the stream says {stream.rounds} rounds and gave {t}.")
-    return Played(ledger, state)
+        raise InputError(f"`play(stream={stream.name!r})`: the stream announced {stream.rounds} rounds and gave {t}.")
+    return PlainRun(ledger, state)

@@ -1,6 +1,6 @@
 """Queries: the probability of asking for a label, from the teacher's confidence.
 
-All are one rule, max(floor, sigma / (sigma + confidence)), with other numbers.
+All of them are one rule, max(floor, sigma / (sigma + confidence)), with different numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def query_probability(confidence: float, sigma: float, floor: float) -> float:
 
 
 def margin(sigma: float, floor: float = 0.0) -> Query:
-    """Ask where the teacher is unsure: sigma / (sigma + confidence), and never with less than `floor`."""
+    """Ask where the teacher is unsure, with probability sigma / (sigma + confidence), but at least `floor`."""
     return Query(require_positive("margin", "sigma", sigma), require_rate("margin", "floor", floor))
 
 
@@ -45,7 +45,7 @@ def always() -> Query:
 
 
 def never() -> Query:
-    """Ask for none."""
+    """Ask for no label."""
     return Query(0.0, 0.0)
 
 

@@ -1,8 +1,8 @@
-"""What scores say: the decision, the confidence, and the margin Psi with its slope.
+"""How scores are read: the decision, the confidence, and the margin Psi with its slope.
 
 Binary models give one score H; the class of index 1 is the paper's +1, index 0 its -1. Multiclass models give a score
-for each class, a vector of shape (classes,). Labels are class indices everywhere inside; `UNLABELLED` stands for a
-label that is not there.
+for each class, a vector of shape (classes,). Inside the package labels are class indices, and `UNLABELLED` stands
+for a missing label.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from osamd.numerics import Array, dot
 
 UNLABELLED = -1
 
-Score = Any  # a float for a binary model, a vector of one score a class otherwise
+Score = Any  # a float for a binary model, otherwise a vector with one score per class
 
 
 class Reading(NamedTuple):
@@ -30,11 +30,11 @@ class Reading(NamedTuple):
     """
 
     decide: Callable[[Score], int]
-    """The class the scores speak for."""
+    """The class that the scores favour."""
     confidence: Callable[[Score], float]
-    """p_t >= 0: the margin of the class they speak for."""
+    """p_t >= 0: the margin of the class that they favour."""
     margin: Callable[[Score, int], float]
-    """Psi, the margin of a class: positive where the scores speak for it."""
+    """Psi, the margin of a class: positive if the scores favour it."""
     margin_slope: Callable[[Score, int], Score]
     """dPsi/dH, shaped like the scores."""
     inner: Callable[[Score, Score], float]
@@ -67,7 +67,7 @@ def binary_inner(a: float, b: float) -> float:
 
 
 def runner_up(h: Array, y: int) -> int:
-    """The class other than y with the best score, the first of equals.
+    """The class other than y with the best score; the first one in a tie.
 
     >>> runner_up(np.array([1.0, 3.0, 1.0]), 1)
     0
@@ -80,7 +80,7 @@ def runner_up(h: Array, y: int) -> int:
 
 
 def multiclass_decide(h: Array) -> int:
-    """argmax_s H^s, the first of equals."""
+    """argmax_s H^s; the first one in a tie."""
     return int(np.argmax(h))
 
 
@@ -103,7 +103,7 @@ def multiclass_margin_slope(h: Array, y: int) -> Array:
 
 
 def multiclass_inner(a: Array, b: Array) -> float:
-    """<a, b>, in the stated order."""
+    """<a, b>, summed in the stated order."""
     return dot(a, b)
 
 

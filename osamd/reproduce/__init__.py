@@ -1,1 +1,1 @@
-"""The paper's table and figures: settings, the paper's numbers, ours beside them."""
+"""The paper's table and figures: settings, the paper's numbers, and ours."""

@@ -1,4 +1,4 @@
-"""The columns of Table 1 on real data: stream, network, training, and the two named sets of settings of each."""
+"""The columns of Table 1 on real data: their streams, networks and training, and two named sets of settings each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column of Table 1 and its panel of Figure 2."""
 
     name: str
@@ -28,7 +28,7 @@ class Column:
     training: Callable[[], Training]
     settings: Mapping[str, Settings]
     probabilities: bool = False
-    """Whether the network's scores are probabilities, by a softmax at its end."""
+    """Whether the network ends in a softmax, so that its scores are probabilities."""
 
 
 def settings(
@@ -46,7 +46,7 @@ def settings(
 
 
 def described(chosen: Settings) -> dict[str, Any]:
-    """The settings as they go into results.json."""
+    """The settings as results.json holds them."""
     loops = chosen.adaptation
     assert loops is not None
     return {
@@ -92,7 +92,7 @@ def _training(epochs: int, batch: int) -> Callable[[], Training]:
 COLUMNS = {
     column.name: column
     for column in (
-        Column(
+        TableColumn(
             "rotating-mnist",
             "Rotating MNIST",
             "figure2b",
@@ -104,7 +104,7 @@ COLUMNS = {
                 "tuned": settings(1e-4, 0.0662, cap=0.0022, scale=0.001, loops=10, inner_rate=0.3),
             },
         ),
-        Column(
+        TableColumn(
             "portraits",
             "Portraits",
             "figure2c",
@@ -116,7 +116,7 @@ COLUMNS = {
                 "tuned": settings(2.5e-5, 0.1571, cap=3.3e-5, scale=1.5e-5, loops=20, inner_rate=0.1),
             },
         ),
-        Column(
+        TableColumn(
             "cover-type",
             "Cover-Type",
             "figure2d",

@@ -1,4 +1,4 @@
-"""What is reported of a column on real data: results.json, ours beside the paper's, and its panel of Figure 2."""
+"""The report of a column on real data: results.json, the table beside the paper's, and its panel of Figure 2."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from osamd.evaluation.intervals import Mean, mean_90
 from osamd.paper.methods import KNOWN, PRESET
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce import results
+from osamd.reproduce.column_fleets import curve_rounds
 from osamd.reproduce.columns import described
-from osamd.reproduce.deep import Outcome, curve_rounds, differences
+from osamd.reproduce.deep import ColumnOutcome, differences
 from osamd.reproduce.paper import TABLE_1
 
 
-def report(outcome: Outcome) -> Report:
-    """The column of Table 1 with its panel of Figure 2. A method none of whose runs finished is left out."""
+def report(outcome: ColumnOutcome) -> Report:
+    """The column of Table 1 with its panel of Figure 2. A method without a finished run is left out."""
     column, name = outcome.column, outcome.column.name
     paper = TABLE_1[name]
     finished = {m: [run for run in some if run is not None] for m, some in outcome.runs.items()}
@@ -71,7 +72,7 @@ def report(outcome: Outcome) -> Report:
     return Report([shown], content, figure)
 
 
-def _facts(outcome: Outcome) -> list[str]:
+def _facts(outcome: ColumnOutcome) -> list[str]:
     facts = outcome.facts
     rows = f"{facts['data_set']}: {facts['data_set_rows']:,} rows"
     if "published_rows" in facts:
@@ -79,7 +80,7 @@ def _facts(outcome: Outcome) -> list[str]:
     if "stream_years" in facts:
         first, last = facts["stream_years"]
         rows += f", the stream from {first} to {last}"
-    speed = f"{outcome.rounds_per_second:,.0f} rounds/s of all models together ({outcome.device}, {outcome.engine})"
+    speed = f"{outcome.rounds_per_second:,.0f} rounds/s for all models together ({outcome.device}, {outcome.engine})"
     return [f"{rows}; {speed}."]
 
 
@@ -87,14 +88,14 @@ def _apart(apart: dict[str, Mean]) -> list[str]:
     if not apart:
         return []
     words = [f"{KNOWN[m].title} {_signed(mean)}" for m, mean in apart.items()]
-    return ["OSAMD's accuracy minus another's, in points, seed by seed: " + "; ".join(words) + "."]
+    return ["OSAMD's accuracy minus that of another method, in points, seed by seed: " + "; ".join(words) + "."]
 
 
-def _preset(outcome: Outcome) -> list[str]:
+def _preset(outcome: ColumnOutcome) -> list[str]:
     if outcome.budget is None:
         return []
     rate = f"{100 * outcome.budget:g} % of the labels"
-    return [f"{PRESET.title} is not the paper's: from the same networks, with a budget of {rate}."]
+    return [f"{PRESET.title} is not in the paper. It starts from the same networks, with a budget of {rate}."]
 
 
 def _signed(mean: Mean) -> str:

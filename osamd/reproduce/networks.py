@@ -1,4 +1,4 @@
-"""The paper's networks, and their training on the source, which is kept in the user's cache."""
+"""The paper's networks and their training on the source; trained networks are kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from osamd.files import user_cache
 def convolutional(side: int, classes: int) -> nn.Module:
     """The appendix's network for Rotating MNIST and Portraits: two convolutions 5 x 5, stride 2, 64 channels.
 
-    Padding is not given there; 2 halves the side, as in Kumar et al. (2020), whom the paper follows. The main text
-    says three layers; the appendix two.
+    The paper does not give the padding; 2 halves the side, as in Kumar et al. (2020), whom the paper follows. The main
+    text says three layers, the appendix two.
     """
     left = side // 4
     return nn.Sequential(
@@ -64,9 +64,9 @@ def pretrained(
     about: Mapping[str, Any],
     progress: Callable[[], None] | None = None,
 ) -> nn.Module:
-    """The network after training on the source, in evaluation mode on the CPU; `progress` is called once an epoch.
+    """The network after training on the source, in evaluation mode on the CPU; `progress` is called once per epoch.
 
-    It is kept in the cache by a digest of everything it depends on: the network, the training, the seed, the kind of
+    It is cached under a digest of everything it depends on: the network, the training, the seed, the kind of
     device, and `about`, which stands for the source.
     """
     module = make()
@@ -88,7 +88,7 @@ def _loaded(module: nn.Module, path: Path) -> bool:
 
     try:
         module.load_state_dict(load_file(path))
-    except (OSError, SafetensorError, RuntimeError):  # missing, damaged, or of another network
+    except (OSError, SafetensorError, RuntimeError):  # missing, damaged, or for another network
         return False
     return True
 
@@ -115,7 +115,7 @@ def _train(
     progress: Callable[[], None] | None,
 ) -> None:
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):  # dropout draws from torch's own generator; leave the user's as it was
+    with torch.random.fork_rng(devices):  # dropout draws from torch's global generator; restore it afterwards
         torch.manual_seed(seed)
         for part in module.modules():
             if isinstance(part, nn.Linear | nn.Conv2d):

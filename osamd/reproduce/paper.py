@@ -8,6 +8,8 @@ from osamd.evaluation.intervals import Mean
 
 
 class PaperRow(NamedTuple):
+    """One row of a column of Table 1."""
+
     accuracy: Mean
     labels: Mean
 

@@ -1,4 +1,4 @@
-"""What is reported of the Rotating Gaussian: results.json, ours beside the paper's, and the figures."""
+"""The report on the Rotating Gaussian: results.json, our results beside the paper's, and the figures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from osamd.preset import arbiter
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce import rotating_gaussian
 from osamd.reproduce.paper import TABLE_1, PaperRow
-from osamd.reproduce.rotating_gaussian import ROUNDS, SIGMA, Run
+from osamd.reproduce.rotating_gaussian import ROUNDS, SIGMA, GaussianRun
 
 Summary = dict[str, Mean]
 STREAM = "rotating-gaussian"
 
 
-def summarise(runs: Sequence[Run]) -> Summary:
-    """Means over seeds with 90 % intervals. All but the regret are fractions of the rounds; the preset has none."""
+def summarise(runs: Sequence[GaussianRun]) -> Summary:
+    """Means over seeds with 90 % intervals. All but the regret are fractions of the rounds; the preset has no
+    regret."""
     regrets = [float(one.regret[-1]) for one in runs if one.regret is not None]
     return {
         "accuracy": mean_90([one.accuracy for one in runs]),
@@ -29,10 +30,10 @@ def summarise(runs: Sequence[Run]) -> Summary:
     }
 
 
-def table_1(runs: Mapping[str, Sequence[Run]], budget: float | None = None) -> Report:
+def table_1(runs: Mapping[str, Sequence[GaussianRun]], budget: float | None = None) -> Report:
     """The Rotating Gaussian column of Table 1 with Figure 2(a), from the runs of each method at SIGMA.
 
-    The preset, which the paper does not have, stands below with its `budget`, and without a regret.
+    The preset, which is not in the paper, comes last with its `budget`, and without a regret.
     """
     seeds = len(next(iter(runs.values())))
     methods = {name: summarise(some) for name, some in runs.items()}
@@ -42,7 +43,7 @@ def table_1(runs: Mapping[str, Sequence[Run]], budget: float | None = None) -> R
     if PRESET.name in runs:
         rate = settings["preset_budget"] = budget or arbiter.RATE
         notes.append(
-            f"{PRESET.title} is not the paper's: from the same start, with a budget of {100 * rate:g}"
+            f"{PRESET.title} is not in the paper. It starts from the same point, with a budget of {100 * rate:g}"
             " % of the labels. It decides by a mixture of models, which has no regret."
         )
     title = f"Rotating Gaussian, {in_seeds(seeds, ', mean ± half-width of the 90 % interval')}"
@@ -55,7 +56,7 @@ def table_1(runs: Mapping[str, Sequence[Run]], budget: float | None = None) -> R
     )
 
 
-def figure_3(runs: Mapping[float, Mapping[str, Sequence[Run]]]) -> Report:
+def figure_3(runs: Mapping[float, Mapping[str, Sequence[GaussianRun]]]) -> Report:
     """Figure 3, accuracy against query rate, from the runs of each method at every sigma."""
     by_sigma = {sigma: {name: summarise(some) for name, some in by.items()} for sigma, by in runs.items()}
     sigmas = list(by_sigma)
@@ -92,7 +93,7 @@ def results(
     paper: Mapping[str, PaperRow],
     accumulated: str = "regret",
 ) -> dict[str, Any]:
-    """The content of results.json; figures the paper does not give are null, as is the half-width of a single seed."""
+    """The content of results.json; numbers that the paper does not give are null, as is the half-width of one seed."""
     return {
         "stream": stream,
         "rounds": rounds,
@@ -122,7 +123,7 @@ COLUMNS = ("method", "accuracy %", "paper's", "labels %", "paper's", "pseudolabe
 def table_rows(
     methods: Mapping[str, Summary], paper: Mapping[str, PaperRow], accumulated: str = "regret"
 ) -> list[list[str]]:
-    """Ours beside the paper's, where it has any: accuracies and rates in percent with 90 % half-widths."""
+    """Our results beside the paper's, if it has any: accuracies and rates in percent with 90 % half-widths."""
     percent, none = 0.01, "-"
     return [
         [
@@ -139,7 +140,8 @@ def table_rows(
 
 
 def verdict(methods: Mapping[str, Summary], paper: Mapping[str, PaperRow]) -> list[str]:
-    """Which accuracies lie further from the paper's than the two half-widths together; none without intervals."""
+    """Which accuracies differ from the paper's by more than the sum of the two half-widths; nothing without
+    intervals."""
     off = []
     methods = {name: summary for name, summary in methods.items() if name in paper}
     if not methods:

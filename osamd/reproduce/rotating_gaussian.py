@@ -1,7 +1,7 @@
 """The Rotating Gaussian column of Table 1, Figure 2(a) and Figure 3.
 
-Settings are the appendix's. It does not give the rate of the 20 inner gradient loops; 0.01 (that of eta) is what
-reproduces OSAMD's accuracy: larger rates, or the exact implicit step, follow a wrong pseudolabel further.
+The settings are the appendix's. It does not give the rate of the 20 inner gradient loops; 0.01 (the value of eta)
+reproduces OSAMD's accuracy. Larger rates, or the exact implicit step, follow a wrong pseudolabel further.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ SIGMAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0)
 
 
 def paper_settings(sigma: float = SIGMA, label_rate: float | None = None) -> Settings:
-    """The appendix's: eta 0.01, hinge + 0.2 ||w||^2 with a free bias, tau capped at 1, 20 inner loops.
+    """The appendix's settings: eta 0.01, hinge + 0.2 ||w||^2 with a free bias, tau capped at 1, 20 inner loops.
 
-    Differs from the paper: the penalty leaves the bias free, because with it OMD (all) reaches 75.8 % instead of 98.9.
+    Differs from the paper: the penalty leaves the bias free, because otherwise OMD (all) reaches 75.8 % instead of
+    98.9.
     """
     return Settings(
         eta=0.01,
@@ -48,7 +49,7 @@ def paper_settings(sigma: float = SIGMA, label_rate: float | None = None) -> Set
 
 
 def described(sigma: float | Sequence[float]) -> dict[str, Any]:
-    """The settings as they go into results.json."""
+    """The settings as results.json holds them."""
     settings = paper_settings()
     loops = settings.adaptation
     assert loops is not None
@@ -74,7 +75,7 @@ def _optima(rounds: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Task:
+class GaussianTask:
     """One run: a method on a seed. `label_rate` is for the methods that ask uniformly, `budget` for the preset."""
 
     method: str
@@ -85,10 +86,10 @@ class Task:
     budget: float | None = None
 
 
-class Run(NamedTuple):
-    """What one run reports: fractions of the rounds, and the accumulated regret, one value a round.
+class GaussianRun(NamedTuple):
+    """What one run reports: fractions of the rounds, and the accumulated regret, one value per round.
 
-    The preset decides by a mixture of models, which is no point of the decision set: it has no regret.
+    The preset decides by a mixture of models, which is not a point of the decision set, so it has no regret.
     """
 
     accuracy: float
@@ -97,7 +98,7 @@ class Run(NamedTuple):
     regret: Array | None
 
 
-def run(task: Task) -> Run:
+def run(task: GaussianTask) -> GaussianRun:
     """Play one method on one seed."""
     if task.method == PRESET.name:
         return run_preset(task)
@@ -105,10 +106,10 @@ def run(task: Task) -> Run:
     bound = learner(task.method, linear(features=2), paper_settings(task.sigma, task.label_rate), START)
     ledger = play(bound, stream, task.seed, keep_params=True).ledger
     regret = dynamic_regret(ledger, stream, bound, _optima(task.rounds))
-    return Run(ledger.accuracy, ledger.label_rate, ledger.pseudolabel_errors / len(ledger), regret)
+    return GaussianRun(ledger.accuracy, ledger.label_rate, ledger.pseudolabel_errors / len(ledger), regret)
 
 
-def run_preset(task: Task) -> Run:
+def run_preset(task: GaussianTask) -> GaussianRun:
     """The preset on the same samples and uniforms, from the same start, under its budget."""
     x, y = rotating_gaussian(task.rounds).sample(task.seed)
     ours = OSAMD(start=START, method=PRESET.name, budget=task.budget or arbiter.RATE, seed=task.seed)
@@ -118,7 +119,7 @@ def run_preset(task: Task) -> Run:
         right += decision.label == label
         misled += decision.pseudolabel != label
         ours.tell(decision, label if decision.query else None)
-    return Run(right / task.rounds, ours.asked / task.rounds, misled / task.rounds, None)
+    return GaussianRun(right / task.rounds, ours.asked / task.rounds, misled / task.rounds, None)
 
 
 def experiment(
@@ -130,25 +131,27 @@ def experiment(
     rounds: int = ROUNDS,
     workers: int | None = None,
     progress: Callable[[], None] | None = None,
-) -> dict[float, dict[str, list[Run]]]:
+) -> dict[float, dict[str, list[GaussianRun]]]:
     """All runs, by sigma and method, one for each seed 0, ..., seeds - 1.
 
     OSAMD runs first: the methods that ask uniformly get its realised label rate on the same seed. OMD (all) does not
-    depend on sigma and runs once. `budget` is the preset's, 5 % where it is None.
+    depend on sigma and runs once. `budget` is the preset's, 5 % if None.
     """
     uniform = any(KNOWN[name].query == "uniform" for name in methods)
     leaders = ["osamd"] if uniform or "osamd" in methods else []
-    first = [Task(name, seed, sigma, rounds=rounds) for name in leaders for sigma in sigmas for seed in range(seeds)]
+    first = [
+        GaussianTask(name, seed, sigma, rounds=rounds) for name in leaders for sigma in sigmas for seed in range(seeds)
+    ]
     runs = dict(zip(first, run_many(run, first, workers=workers, progress=progress), strict=True))
     rate = {(task.sigma, task.seed): done.labels for task, done in runs.items()}
 
-    def task(name: str, sigma: float, seed: int) -> Task:
+    def task(name: str, sigma: float, seed: int) -> GaussianTask:
         if name == PRESET.name:
-            return Task(name, seed, sigmas[0], rounds=rounds, budget=budget)
+            return GaussianTask(name, seed, sigmas[0], rounds=rounds, budget=budget)
         query = METHODS[name].query
         if query == "uniform":
-            return Task(name, seed, sigma, rate[sigma, seed], rounds)
-        return Task(name, seed, sigmas[0] if query == "always" else sigma, rounds=rounds)
+            return GaussianTask(name, seed, sigma, rate[sigma, seed], rounds)
+        return GaussianTask(name, seed, sigmas[0] if query == "always" else sigma, rounds=rounds)
 
     wanted = {(sigma, name): [task(name, sigma, s) for s in range(seeds)] for sigma in sigmas for name in methods}
     rest = list(dict.fromkeys(one for some in wanted.values() for one in some if one not in runs))
@@ -164,6 +167,6 @@ def number_of_runs(methods: Sequence[str], seeds: int, sigmas: Sequence[float] =
     return seeds * (len(once) + len(sigmas) * len(names - once))
 
 
-def regret_curves(runs: Sequence[Run]) -> Array:
-    """(seeds x rounds)."""
+def regret_curves(runs: Sequence[GaussianRun]) -> Array:
+    """The accumulated regret, (seeds x rounds)."""
     return np.stack([one.regret for one in runs if one.regret is not None])

@@ -1,16 +1,17 @@
-"""How the `tuned` settings were chosen: on seeds that are not reported, and on such rows where any serve.
+"""How the `tuned` settings were chosen: on seeds that are not reported, and on rows that are not, where possible.
 
 Two steps, both as fleets:
 
-1. On the held-out rows of the stream (`rows="held-out"`), seeds 100 and up: OSAMD for every step size of the student,
-   step of the teacher and sigma of the space, PAA for every step of the teacher and sigma, then, with the best steps,
-   OSAMD for every rate of the inner loops. The best have the highest accuracy at the budget, which is the paper's label
-   rate, interpolated between the sigmas, of all with which OSAMD is ahead of its parts: of PAA, its teacher deciding
-   alone, and of its student without self-adaptation. A student that copies its teacher, or that is better off without
-   it, shows nothing of the method. On Portraits it must also be near OMD (all), which has the same step size.
-   On Portraits and Cover-Type the seeds alone are held out, for the reasons that docs/deep.md gives.
-2. On the rows of the stream itself, seeds 100 and up, the teacher alone, which is all that decides on queries: the
-   largest sigma whose label rate stays within 95 % of the budget. Accuracy plays no part in it.
+1. On the held-out rows of the stream (`rows="held-out"`), seeds 100 and up: run OSAMD for every step size of the
+   student, step of the teacher and sigma of the space, and PAA for every step of the teacher and sigma; then, with the
+   best steps, OSAMD for every rate of the inner loops. The budget is the paper's label rate. The best steps have the
+   highest accuracy at the budget, interpolated between the sigmas, among all steps with which OSAMD is ahead of its
+   parts: of PAA, whose teacher decides alone, and of its student without self-adaptation. A student that copies its
+   teacher, or that is better off without it, says nothing about the method. On Portraits OSAMD must also be near OMD
+   (all), which has the same step size. On Portraits and Cover-Type only the seeds are held out, for the reasons in
+   docs/deep.md.
+2. On the rows of the stream itself, seeds 100 and up: run the teacher alone, which makes all queries, and choose the
+   largest sigma whose label rate stays within 95 % of the budget. Accuracy plays no part here.
 
     python -m osamd.reproduce.search rotating-mnist --device cuda --out docs/search
 """
@@ -27,13 +28,13 @@ import numpy as np
 
 from osamd.errors import InputError
 from osamd.paper.methods import Settings
-from osamd.reproduce.columns import COLUMNS, Column, settings
-from osamd.reproduce.deep import load_samples, pretrain, silent
+from osamd.reproduce.column_fleets import load_samples, pretrain, silent
+from osamd.reproduce.columns import COLUMNS, TableColumn, settings
 from osamd.reproduce.paper import TABLE_1
 from osamd.streams import RealStream
 
 CAP = 2.2
-"""The cap of tau over its scale: about that of the appendix (2.2, 2.1 and 2)."""
+"""The ratio of the cap of tau to its scale: about that of the appendix (2.2, 2.1 and 2)."""
 
 MARGIN_OF_BUDGET = 0.95
 
@@ -47,7 +48,7 @@ class Space(NamedTuple):
     fine: Sequence[float]
     loops: int
     inner_rates: Sequence[float] = (0.1, 0.03, 0.3)
-    """The first of them is that of the grid."""
+    """The grid uses the first of them."""
     rows: str = "held-out"
     seeds: Sequence[int] = (100, 101)
     gap: float = 1.0
@@ -85,7 +86,7 @@ SPACES = {
 
 
 class Tried(NamedTuple):
-    """One point of the space, and what came out: means over the seeds."""
+    """One point of the space and its results: means over the seeds."""
 
     eta: float
     scale: float
@@ -102,13 +103,13 @@ class Tried(NamedTuple):
 
 
 AHEAD = 0.0006
-"""By how much OSAMD must be ahead of PAA, and of itself without self-adaptation."""
+"""The lead that OSAMD must have over PAA, and over itself without self-adaptation."""
 
 
 def tried(
-    column: Column, stream: RealStream, method: str, points: Sequence[Settings], seeds: Sequence[int], device: Any
+    column: TableColumn, stream: RealStream, method: str, points: Sequence[Settings], seeds: Sequence[int], device: Any
 ) -> list[Tried]:
-    """Every point, on every seed, in one fleet; a point with a run whose scores were not finite has accuracy 0."""
+    """Try every point on every seed, in one fleet; a point with a run whose scores were not finite has accuracy 0."""
     from osamd.fleet.fleet import Fleet, Member
     from osamd.fleet.play import play
 
@@ -143,10 +144,10 @@ def tried(
 def best_steps(some: Sequence[Tried], budget: float, gap: float = 1.0) -> tuple[float, float, float]:
     """The (eta, scale, inner rate) with the highest accuracy at the budget, where OSAMD is ahead of its parts.
 
-    These are PAA and OSAMD without self-adaptation. Behind OMD (all) it must be by less than the gap.
+    Its parts are PAA and OSAMD without self-adaptation. It must also be less than the gap behind OMD (all).
 
-    Accuracy is interpolated between the sigmas, in the logarithm of their label rates; steps none of whose sigmas asks
-    for as little as the budget are left out, and those that ask for less throughout count as they are.
+    Accuracy is interpolated between the sigmas, in the logarithm of their label rates. Steps whose sigmas all ask for
+    more than the budget are left out, and those whose sigmas all ask for less count as they are.
 
     >>> tried = [Tried(0.1, 1.0, 0.1, 0.5, 0.8, 0.01), Tried(0.1, 1.0, 0.1, 0.9, 0.9, 0.04)]
     >>> best_steps([*tried, Tried(0.2, 1.0, 0.1, 0.5, 0.84, 0.01)], budget=0.02)
@@ -171,7 +172,7 @@ def best_steps(some: Sequence[Tried], budget: float, gap: float = 1.0) -> tuple[
 
 
 def search(name: str, device: str, data_dir: str | None, seeds: int | None = None) -> dict[str, Any]:
-    """Both steps; returns the space, all that was tried, and the choice."""
+    """Run both steps; returns the space, everything that was tried, and the choice."""
     import torch
 
     column, space, on = COLUMNS[name], SPACES[name], torch.device(device)

@@ -1,8 +1,8 @@
 """Regret and pseudolabel errors of OSAMD against their bounds as the horizon grows, and Theorem 2's stream.
 
 Every constant of the theory is known: x in the unit ball, two balls of noise in 20 dimensions that turn by 180 degrees,
-a decision set ||w|| <= RADIUS, and the smoothed hinge, which unlike the hinge meets Assumption 4. A small L2 term puts
-w_t* inside the decision set, where gradients are noisy; on its boundary the regret would hardly grow at all.
+a decision set ||w|| <= RADIUS, and the smoothed hinge, which unlike the hinge satisfies Assumption 4. A small L2 term
+puts w_t* inside the decision set, where gradients are noisy; on its boundary the regret would hardly grow at all.
 `growth` measures balls that are apart (Lemma 1, Theorem 1), `general_case` balls that overlap (Lemma 3, Theorem 4).
 """
 
@@ -47,15 +47,15 @@ LOSS = loss("smoothed-hinge", l2=0.1)
 MODEL = linear(features=FEATURES, bias=False)
 GEOMETRY = ball(RADIUS)
 START = np.eye(FEATURES)[0]
-"""A good classifier of the first domain, as learned from initial data, near w_1* and far from v_1."""
+"""A good classifier for the first domain, as if learned from initial data, near w_1* and far from v_1."""
 
 
 @dataclass(frozen=True)
 class Case:
     """Two balls of noise around +-distance e_1, rotated, and the margin R that v_t = RADIUS e_1, rotated, is to reach.
 
-    sigma is R too, the largest that the theory allows. Balls that are `apart` have Lemma 1's step and bounds, others
-    Lemma 3's.
+    sigma is R too, the largest value that the theory allows. Balls that are `apart` use Lemma 1's step and bounds, and
+    others use Lemma 3's.
     """
 
     distance: float
@@ -103,41 +103,47 @@ def constants(rounds: int, case: Case = SEPARABLE) -> Constants:
 
 
 @dataclass(frozen=True)
-class Task:
+class TheoryTask:
+    """One run: a horizon, a seed, a step size and a case."""
+
     rounds: int
     seed: int
     eta: float
     case: Case = SEPARABLE
 
 
-class Run(NamedTuple):
+class TheoryRun(NamedTuple):
+    """The results of one run."""
+
     regret: float
     pseudolabel_errors: int
     labels: float
 
 
-def run(task: Task) -> Run:
-    """OSAMD with the teacher step of Lemma 1, or of Lemma 3 where balls overlap, and the exact implicit step."""
+def run(task: TheoryTask) -> TheoryRun:
+    """Play OSAMD with the teacher step of Lemma 1, or of Lemma 3 if the balls overlap, and the exact implicit step."""
     case, stream = task.case, task.case.stream(task.rounds)
     step = lemma1_step(case.margin) if case.apart else lemma3_step(case.margin, constants(task.rounds, case).G)
     settings = Settings(eta=task.eta, sigma=case.margin, loss=LOSS, geometry=GEOMETRY, teacher=step)
     bound = learner("osamd", MODEL, settings, START)
     ledger = play(bound, stream, task.seed, keep_params=True).ledger
     regret = dynamic_regret(ledger, stream, bound, _optima(case, task.rounds))
-    return Run(float(regret[-1]), ledger.pseudolabel_errors, ledger.label_rate)
+    return TheoryRun(float(regret[-1]), ledger.pseudolabel_errors, ledger.label_rate)
 
 
 class Horizon(NamedTuple):
-    """The runs of one T, beside their bounds."""
+    """The runs of one horizon T, with their bounds."""
 
     rounds: int
     eta: float
-    runs: list[Run]
+    runs: list[TheoryRun]
     errors_bound: Bound
     regret_bound: Bound
 
 
 class Growth(NamedTuple):
+    """The horizons, and the power law fitted to their mean regrets."""
+
     horizons: list[Horizon]
     fit: Fit
 
@@ -161,7 +167,7 @@ def general_case(
     workers: int | None = None,
     progress: Callable[[], None] | None = None,
 ) -> list[Horizon]:
-    """Balls that overlap, so that every classifier errs: a row a horizon, beside Lemma 3 and Theorem 4."""
+    """Measure balls that overlap, so that every classifier errs: one row per horizon, with Lemma 3 and Theorem 4."""
     return _measure(OVERLAPPING, horizons, seeds, workers, progress)
 
 
@@ -170,16 +176,16 @@ def _measure(
 ) -> list[Horizon]:
     known = {rounds: constants(rounds, case) for rounds in horizons}
     eta = {rounds: corollary_step(known[rounds].V_T, rounds) for rounds in horizons}
-    # The longest first, so that no core waits for one long run at the end.
+    # The longest come first, so that no core waits for one long run at the end.
     longest_first = sorted(horizons, reverse=True)
-    tasks = [Task(rounds, seed, eta[rounds], case) for rounds in longest_first for seed in range(seeds)]
+    tasks = [TheoryTask(rounds, seed, eta[rounds], case) for rounds in longest_first for seed in range(seeds)]
     runs = dict(zip(tasks, run_many(run, tasks, workers=workers, progress=progress), strict=True))
     errors, regret = (lemma1, theorem1) if case.apart else (lemma3, theorem4)
     return [
         Horizon(
             rounds,
             eta[rounds],
-            [runs[Task(rounds, seed, eta[rounds], case)] for seed in range(seeds)],
+            [runs[TheoryTask(rounds, seed, eta[rounds], case)] for seed in range(seeds)],
             errors(known[rounds], case.margin),
             regret(known[rounds], case.margin, eta[rounds]),
         )

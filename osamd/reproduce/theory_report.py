@@ -1,4 +1,4 @@
-"""What is reported of the theory: OSAMD beside its bounds as the horizon grows, and Theorem 2's stream."""
+"""The report on the theory: OSAMD beside its bounds as the horizon grows, and Theorem 2's stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GENERAL_BOUNDS = ("Lemma 3", "Theorem 4")
 
 
 class TwoPointRegret(NamedTuple):
-    """A method's regret on Theorem 2's stream, as it is and if it never asks."""
+    """A method's regret on Theorem 2's stream, with its queries and without any."""
 
     with_queries: float
     without_queries: float
@@ -117,7 +117,7 @@ def _content(row: Horizon, bounds: tuple[str, str]) -> dict[str, Any]:
 
 
 def _failures(rows: Sequence[Horizon]) -> list[str]:
-    """The first assumption that fails, and up to which horizon one does."""
+    """The first assumption that fails, and the largest horizon at which one does."""
     failed = [(row.rounds, why) for row in rows for why in row.regret_bound.failed]
     return [f"* for T up to {failed[-1][0]:,}. At T = {failed[0][0]:,}: {failed[0][1]}"] if failed else []
 

@@ -1,4 +1,4 @@
-"""Streams: synthetic drifts with their ground truth, the paper's real data sets, and a user's own arrays."""
+"""Streams: synthetic drifts with their ground truth, the paper's real data sets, and arrays of one's own."""
 
 from __future__ import annotations
 

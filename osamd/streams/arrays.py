@@ -1,4 +1,4 @@
-"""A stream from arrays the user holds."""
+"""A stream made from arrays."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from osamd.numerics import Array
 from osamd.streams.base import Labels, Stream
 
 ROWS = 1 << 16
-"""Rows a block: enough that handing one over costs nothing beside playing it."""
+"""Rows per block: so many that passing a block on costs nothing compared with playing it."""
 
 
 class Arrays(Stream):
-    """Rows of x (rounds x features) with labels y of any kind, in the order given; `warmup` rows are its source.
+    """Rows of x (rounds x features) with labels y of any kind, in the given order; the first `warmup` rows are the
+    source.
 
-    The classes are the labels found, sorted, unless they are given.
+    Unless the classes are given, they are the labels that occur, sorted.
 
     >>> stream = Arrays([[0.0], [1.0], [2.0]], ["no", "yes", "yes"])
     >>> stream.rounds, stream.classes
@@ -37,15 +38,17 @@ class Arrays(Stream):
     ) -> None:
         rows, labels = require_numbers("Arrays", "x", x), _listed("y", y)
         if rows.ndim != 2 or rows.shape[1] == 0:
-            raise InputError(f"`Arrays(x=...)`: x has shape {rows.shape}; give one row a round, one column a feature.")
+            raise InputError(
+                f"`Arrays(x=...)`: x has shape {rows.shape}; give one row per round and one column per feature."
+            )
         if len(rows) != len(labels):
             raise InputError(
-                f"`Arrays(x=..., y=...)`: {len(rows)} rows of x but {len(labels)} labels; give as many of each."
+                f"`Arrays(x=..., y=...)`: x has {len(rows)} rows but y has {len(labels)} labels; give as many of each."
             )
         warmup = require_whole("Arrays", "warmup", warmup, 0)
         if warmup >= len(rows):
             raise InputError(
-                f"`Arrays(warmup={warmup})`: the stream is empty, {len(rows)} rows with {warmup} of them as warm-up;"
+                f"`Arrays(warmup={warmup})`: no rounds are left: {warmup} of {len(rows)} rows are warm-up;"
                 " give more rows than warmup."
             )
         known = tuple(_sorted(set(labels)) if classes is None else _listed("classes", classes))
@@ -79,7 +82,7 @@ class Arrays(Stream):
 
 
 def _listed(argument: str, values: Any) -> list[Hashable]:
-    """The labels or classes as a list of plain values, none of them missing."""
+    """The labels or classes as a list of plain values; missing ones are refused."""
     if isinstance(values, set | frozenset | Mapping) or getattr(values, "ndim", 1) != 1:
         shape = getattr(values, "shape", None)
         found = f"has shape {shape}" if shape is not None else f"is a {type(values).__name__}"
@@ -91,7 +94,7 @@ def _listed(argument: str, values: Any) -> list[Hashable]:
         rule = f"give one label after the other, as in a list ({error})."
         raise reject("Arrays", argument, values, rule) from None
     for i, label in enumerate(listed):
-        same = label == label  # not so for NaN and NaT, and pandas' NA does not say
+        same = label == label  # false for NaN and NaT, and undefined for pandas' NA
         if label is None or not isinstance(same, bool | np.bool_) or not same:
             raise InputError(
                 f"`Arrays({argument}=...)`: {argument}[{i}] is {label!r}, a missing label; drop or fill those rows."
@@ -100,7 +103,7 @@ def _listed(argument: str, values: Any) -> list[Hashable]:
 
 
 def _sorted(labels: set[Hashable]) -> list[Hashable]:
-    """In their own order, or by type and text where they have none."""
+    """Sorted in their own order, or by type and text if they have none."""
     try:
         return sorted(labels)  # type: ignore[type-var]
     except TypeError:

@@ -1,4 +1,4 @@
-"""What a stream is: blocks of samples, a labelled source to start on, and the truth of its drift where it has one."""
+"""The definition of a stream: blocks of samples, a labelled source to start from, and its true drift if known."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from osamd.paper.losses import Loss
 Labels = NDArray[np.int64]
 
 BLOCK = 1024
-"""Rounds a block; each block of a random stream has a generator of its own, so no draw depends on how it is read."""
+"""Rounds per block; each block of a random stream has its own generator, so no draw depends on how it is read."""
 
 _SOURCE, _STREAM, _QUERIES = 0, 1, 2
 
 
 def query_generator(seed: int) -> np.random.Generator:
-    """The generator of the uniforms that draw the queries, apart from those of the stream.
+    """The generator of the uniforms that draw the queries; it is separate from those of the stream.
 
-    Methods that are compared on one seed see the same samples and the same uniforms.
+    Methods that are compared on one seed get the same samples and the same uniforms.
     """
     return np.random.default_rng([_QUERIES, seed])
 
 
 @dataclass(frozen=True)
 class Drift:
-    """The truth of a drift: where the concept stands in each round, and the rounds at which a new one begins.
+    """The true drift: the position of the concept in each round, and the rounds at which a new concept begins.
 
     `position` is an angle in radians for a rotation, and the share of the new concept (0 to 1) for a change that is
-    abrupt, gradual or recurring. `inner` is the drift that the stream around which the change was put has by itself.
+    abrupt, gradual or recurring. `inner` is the drift of the stream that the change was applied to.
     """
 
     kind: str
@@ -57,16 +57,16 @@ class Stream(ABC):
 
     @abstractmethod
     def source(self, count: int, seed: int) -> tuple[Array, Labels]:
-        """Labelled samples from the first domain, to start from."""
+        """Labelled samples from the first domain, for a learner to start from."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one sample as a network takes it; a row of x is that, flattened."""
+        """The shape of one sample for a network; a row of x is the flattened sample."""
         return (self.features,)
 
     @property
     def drift(self) -> Drift | None:
-        """The truth of the drift, where there is one."""
+        """The true drift, if it is known."""
         return None
 
     def sample(self, seed: int) -> tuple[Array, Labels]:
@@ -101,8 +101,8 @@ class ExactStream(DrawnStream):
 
     @abstractmethod
     def expected_gradient(self, loss: Loss, rounds: NDArray[np.int64], weights: Array) -> Array:
-        """The gradient of `expected_loss` in the weights, one row a round."""
+        """The gradient of `expected_loss` in the weights, one row per round."""
 
     @abstractmethod
     def rotation(self, rounds: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """(n x features x features): P_t is P_0 with x rotated by these; None where no rotation relates them."""
+        """(n x features x features): P_t is P_0 with x rotated by these matrices; None if no rotation relates them."""

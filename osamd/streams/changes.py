@@ -1,4 +1,4 @@
-"""Changes around any stream: abrupt, gradual or recurring, of the labels or of the features."""
+"""Changes that can be applied to any stream: abrupt, gradual or recurring, of the labels or of the features."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from osamd.paper.losses import Loss
 from osamd.streams.base import Drift, ExactStream, Labels, Stream
 
 Change = Callable[[Array, Labels], tuple[Array, Labels]]
-"""A sample of the old concept to one of the new, for many samples at once."""
+"""Maps samples of the old concept to samples of the new one, many at once."""
 
-_CHANGE = 3  # beside the source, the stream and the queries of streams.base
+_CHANGE = 3  # marks a generator apart from those of streams.base
 
 
 class Schedule(NamedTuple):
-    """The kind of a drift, and the share of the new concept in each round, 0 to 1."""
+    """The kind of a drift, and the share of the new concept in each round, from 0 to 1."""
 
     kind: str
     share: Callable[[NDArray[np.int64]], Array]
 
     def drift(self, stream: Stream) -> Drift:
-        """The truth of a change on this schedule around a stream; a ramp counts once, where it begins to move."""
+        """The true drift of a stream with a change on this schedule; a ramp counts once, where it begins to rise or
+        fall."""
         share = self.share(np.arange(stream.rounds))
         moves = np.sign(np.diff(share, prepend=share[:1]))
         begins = np.flatnonzero((moves != 0.0) & (moves != np.concatenate([[0.0], moves[:-1]])))
@@ -35,13 +36,13 @@ class Schedule(NamedTuple):
 
 
 def abrupt(at: int) -> Schedule:
-    """All old before round `at`, all new from it on."""
+    """The old concept before round `at`, the new one from then on."""
     at = require_whole("abrupt", "at", at, 0)
     return Schedule("abrupt", lambda rounds: (rounds >= at).astype(np.float64))
 
 
 def gradual(start: int, stop: int) -> Schedule:
-    """The share of the new concept grows linearly from round `start` to `stop`; each round is one or the other."""
+    """The share of the new concept grows linearly from round `start` to `stop`; each round is of one or the other."""
     start, stop = require_whole("gradual", "start", start, 0), require_whole("gradual", "stop", stop, 0)
     if not start < stop:
         rule = "start must come before stop; use abrupt(at) for a jump."
@@ -50,7 +51,7 @@ def gradual(start: int, stop: int) -> Schedule:
 
 
 def recurring(period: int) -> Schedule:
-    """Old and new take turns, `period` rounds each."""
+    """The old and the new concept alternate, `period` rounds each."""
     period = require_whole("recurring", "period", period)
     return Schedule("recurring", lambda rounds: ((rounds // period) % 2).astype(np.float64))
 
@@ -65,7 +66,7 @@ class Relabel:
         return x, self.order[y]
 
     def weights(self, features: int) -> Array:
-        """The M of `ExactChanged`, for two classes: swapped labels are a turned score."""
+        """The M of `ExactChanged`, for two classes: swapping the labels changes the sign of the score."""
         return np.eye(features + 1) * (1.0 if self.order[0] == 0 else -1.0)
 
 
@@ -112,7 +113,7 @@ def transform(matrix: ArrayLike = 1.0, shift: ArrayLike = 0.0) -> Transform:
 
 
 class Changed(Stream):
-    """A stream in which a change takes hold on a schedule; `changed` makes one, exact where it can be.
+    """A stream that changes on a schedule; `changed` builds one with exact losses where possible.
 
     >>> from osamd.streams import rotating_gaussian
     >>> stream = Changed(rotating_gaussian(4000), relabel([1, 0]), abrupt(2000))
@@ -135,7 +136,7 @@ class Changed(Stream):
             )
 
     def _fits(self) -> bool:
-        """Whether the change takes samples of the stream to others like them; no axis of the probe is like another."""
+        """Whether the change maps samples of the stream to valid samples; no two axes of the probe have one length."""
         classes = len(self.classes)
         if isinstance(self.change, Relabel):
             return len(self.change.order) == classes
@@ -150,7 +151,7 @@ class Changed(Stream):
     def _mixed(
         self, x: Array, y: Labels, generator: np.random.Generator, rounds: NDArray[np.int64]
     ) -> tuple[Array, Labels]:
-        """Each sample as it was or changed, by the share of its round."""
+        """Each sample, changed with a probability equal to the share of its round."""
         new = generator.random(len(y)) < self.schedule.share(rounds)
         changed_x, changed_y = self.change(x, y)
         return np.where(new[:, None], changed_x, x), np.where(new, changed_y, y)
@@ -167,15 +168,16 @@ class Changed(Stream):
 
     @property
     def drift(self) -> Drift:
-        """The share of the new concept, and the rounds at which it starts to move or jumps."""
+        """The share of the new concept, and the rounds at which it jumps or begins to rise or fall."""
         return self.schedule.drift(self.stream)
 
 
 class ExactChanged(Changed, ExactStream):
-    """A changed stream whose expected loss is known: l_t(w) = (1 - s_t) l(w) + s_t l(M w), s_t the share of the new.
+    """A changed stream whose expected loss is known: l_t(w) = (1 - s_t) l(w) + s_t l(M w), with s_t the share of the
+    new concept.
 
-    l is the expected loss of the stream within, and M maps weights (bias last) to those that score an old x as w does
-    the new one. Build one with `changed`.
+    l is the expected loss of the original stream, and M maps weights w (bias last) to those that score an old x as w
+    scores the new one. Build one with `changed`.
     """
 
     stream: ExactStream
@@ -199,7 +201,7 @@ class ExactChanged(Changed, ExactStream):
         return mixed[:, : weights.shape[1]]
 
     def _parts(self, rounds: NDArray[np.int64], weights: Array) -> tuple[Array, Array]:
-        """The shares, and the weights with a bias: zero where they have none."""
+        """The shares, and the weights with a bias, which is zero if they have none."""
         bias = np.zeros((len(weights), self.features + 1 - weights.shape[1]))
         return self.schedule.share(rounds), np.hstack([weights, bias])
 
@@ -208,7 +210,7 @@ class ExactChanged(Changed, ExactStream):
 
 
 def changed(stream: Stream, change: Change, schedule: Schedule) -> Changed:
-    """A stream in which a change takes hold; exact where the stream is, for `relabel` and `transform`.
+    """A stream that changes on a schedule; for `relabel` and `transform` it is exact if the original stream is.
 
     >>> from osamd.streams import TwoPoint
     >>> isinstance(changed(TwoPoint(100), transform(shift=[0.0, 1.0]), gradual(20, 60)), ExactStream)

@@ -1,4 +1,4 @@
-"""Classes that are clouds of points and stand still: three that overlap, or many that are tight."""
+"""Classes that are fixed clusters of points: a few that overlap, or many tight ones."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from osamd.numerics import Array
 from osamd.streams.rotating import Rotating, gaussian_noise
 
 _CENTRES = 10
-"""Marks the generator of centres; they belong to the stream and not to a seed of it."""
+"""Marks the generator of the centres, which belong to the stream and not to a seed."""
 
 
 def overlapping_gaussians(
     rounds: int = 2000, classes: int = 3, features: int = 2, *, distance: float = 1.35
 ) -> Rotating:
-    """Gaussian classes, equally probable, whose centres lie evenly on a circle with this distance from its middle.
+    """Gaussian classes, equally probable, whose centres lie evenly on a circle of radius `distance`.
 
-    The noise is standard normal, so that the nearest centre is the best decision. With two classes it is right with
+    The noise is standard normal, so the nearest centre is the best decision. With two classes it is right with
     probability Phi(distance); with three, at the default distance, in 80 % of the rounds. Features beyond the second
     are noise.
 
@@ -38,11 +38,11 @@ def overlapping_gaussians(
 
 
 def tight_classes(rounds: int = 2000, classes: int = 40, features: int = 5, *, spread: float = 6.0) -> Rotating:
-    """Many classes, equally probable, each a small cloud around a centre of its own.
+    """Many classes, equally probable, each a small cluster around its own centre.
 
     The noise is standard normal and the centres are drawn once for all seeds, with `spread` as their deviation. At the
     default settings the nearest centre is right in 99 % of the rounds and the nearest of 200 labelled rows in 96 %,
-    but a linear model fitted to these rows in 87 % only: most classes lie between others.
+    but a linear model fitted to these rows is right in only 87 %: most classes lie between others.
 
     >>> stream = tight_classes(2000)
     >>> stream.features, len(stream.classes)
@@ -57,6 +57,6 @@ def tight_classes(rounds: int = 2000, classes: int = 40, features: int = 5, *, s
 
 
 def _standing(name: str, centres: Array, rounds: int) -> Rotating:
-    """Classes around centres that do not turn."""
+    """Classes around centres that do not rotate."""
     noise, classes = gaussian_noise(1.0), tuple(range(len(centres)))
     return Rotating(name, centres.tolist(), noise, rounds, turn=0.0, classes=classes)

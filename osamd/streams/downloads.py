@@ -1,4 +1,4 @@
-"""Raw data sets: found in the user's folder or downloaded once, and refused unless they are the known ones."""
+"""Raw data sets: read from the user's folder or downloaded once, and refused unless their checksums are right."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from osamd.errors import InputError, reject
 from osamd.files import user_cache
 
 VARIABLE = "OSAMD_DATA_DIR"
-"""The environment variable that names the data folder where no `data_dir` is given."""
+"""The environment variable that names the data folder if no `data_dir` is given."""
 
 CHUNK = 1 << 16
 PATIENCE = 30.0
-"""Seconds without an answer after which a download is given up."""
+"""The timeout of a download, in seconds without an answer."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class RawFile(NamedTuple):
-    """A file of a public data set: its place in the data folder, its home, and its checksum.
+    """A file of a public data set: its path in the data folder, its URL, and its checksum.
 
-    Without a checksum whoever reads the file checks what it unpacks to. With `member`, the home is a zip that holds it.
+    If it has no checksum, the reader checks the unpacked content. With `member`, the URL is a zip file that contains
+    it.
 
     >>> RawFile("mnist/train-labels-idx1-ubyte.gz", "https://example.org/train-labels-idx1-ubyte.gz").member is None
     True
@@ -49,14 +50,14 @@ class RawFile(NamedTuple):
 
 
 class DataFolder(NamedTuple):
-    """Where raw files lie, how errors name that place, and whether a missing file is downloaded; see `data_folder`."""
+    """The folder of raw files, its name in errors, and whether missing files are downloaded; see `data_folder`."""
 
     path: Path
     named: str
     downloads: bool
 
     def read(self, raw: RawFile) -> bytes:
-        """The bytes of a file, downloaded first where that is asked for; refused if they are not the known ones."""
+        """The bytes of a file, which is downloaded first if necessary; refused if the checksum is wrong."""
         path = self.path / raw.path
         if self.downloads:
             download(raw, self.path, self.named)
@@ -115,7 +116,7 @@ def sha256(content: bytes) -> str:
 
 
 def gunzip(content: bytes) -> bytes | None:
-    """What a gzip file holds, or None where it is damaged.
+    """The content of a gzip file, or None if it is damaged.
 
     >>> gunzip(gzip.compress(b"1,2\\n")), gunzip(b"1,2\\n")
     (b'1,2\\n', None)
@@ -127,7 +128,7 @@ def gunzip(content: bytes) -> bytes | None:
 
 
 def cached(key: str, make: Callable[[], Arrays]) -> Arrays:
-    """The arrays of `make`, kept in the user's cache by a key that stands for all they are made of.
+    """The arrays of `make`, kept in the user's cache under a key that identifies everything they depend on.
 
     A cache that cannot be read or written costs time and nothing else; its files carry checksums of their own.
     """
@@ -149,7 +150,7 @@ def cached(key: str, make: Callable[[], Arrays]) -> Arrays:
 
 
 def download(raw: RawFile, folder: Path, named: str) -> None:
-    """Download one file into the folder unless it is there, whole; what an interrupted one left is continued."""
+    """Download one file into the folder unless it is there already; an interrupted download is resumed."""
     try:
         pooch = importlib.import_module("pooch")
     except ImportError:
@@ -183,16 +184,16 @@ def download(raw: RawFile, folder: Path, named: str) -> None:
             f"{named}: cannot download {raw.url} to {folder} ({why}); run it again to go on from where it stopped, or"
             f" {by_hand}."
         ) from error
-    except ValueError as error:  # pooch says so when the checksum is another
+    except ValueError as error:  # pooch raises it if the checksum differs
         raise InputError(
             f"{named}: what {raw.url} sent is damaged or of another edition; try again later, or {by_hand}."
         ) from error
 
 
 def resume(url: str, part: Path) -> None:
-    """Download to the file `part`, going on from what an earlier attempt left in it.
+    """Download to the file `part`, resuming from what an earlier attempt left in it.
 
-    The rest is asked for by an HTTP range; a server that knows none sends the whole file, which replaces the part.
+    The rest is requested as an HTTP range; a server without ranges sends the whole file, which replaces the part.
     """
     have = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "osamd"} | ({"Range": f"bytes={have}-"} if have else {})
@@ -203,7 +204,7 @@ def resume(url: str, part: Path) -> None:
             if error.code != 416:
                 raise
             if error.headers.get("Content-Range") == f"bytes */{have}":
-                return  # the part was whole
+                return  # the part was complete
         part.unlink()  # longer than the file: it belongs to another one
         resume(url, part)
         return
@@ -222,7 +223,7 @@ def resume(url: str, part: Path) -> None:
 
 
 def _bar(name: str, have: int, total: int | None) -> Any:
-    """A progress bar on stderr; numbers that go to stdout stay clean."""
+    """A progress bar on stderr, so that stdout holds results only."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""Hardships around any stream: wrong labels, a rare class, and features that say nothing, drift away or go astray."""
+"""Hardships for any stream: wrong labels, a rare class, and irrelevant, unscaled, trending or outlying features."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from osamd.errors import (
 from osamd.numerics import Array
 from osamd.streams.base import DrawnStream, Drift, Labels, Stream
 
-_HARDSHIP, _HARDSHIP_SOURCE, _UNITS = 4, 5, 6  # beside those of streams.base and streams.changes
+_HARDSHIP, _HARDSHIP_SOURCE, _UNITS = 4, 5, 6  # generators apart from those of streams.base and streams.changes
 
 STREAM = "use one such as rotating_gaussian() or Arrays(x, y)"
 
 
 class Draws(NamedTuple):
-    """What a hardship knows of the samples that it is put around."""
+    """What a hardship knows about the samples that it is applied to."""
 
     rounds: NDArray[np.int64]
-    """Their rounds; those of the source lie before the stream, and are negative."""
+    """Their rounds; source samples come before the stream and have negative rounds."""
     generator: np.random.Generator
     fixed: Any
-    """What `Hardship.fixed` gave for the seed."""
+    """What `Hardship.fixed` returned for the seed."""
 
 
 class Hardship(Stream):
-    """What the wrappers here share: rounds, classes and drift are those of the stream within.
+    """What the wrappers here share: rounds, classes and drift are those of the original stream.
 
-    The draws of a hardship come from one generator, so many numbers a round, whatever the blocks of the stream are.
-    Each wrapper has a generator of its own, by how deep it lies.
+    A hardship draws a fixed number of values per round from one generator, whatever the blocks of the stream are. Each
+    wrapper has its own generator, which depends on its depth.
     """
 
     def __init__(self, stream: Stream, name: str, features: int = 0) -> None:
@@ -53,13 +53,13 @@ class Hardship(Stream):
 
     @abstractmethod
     def hardened(self, x: Array, y: Labels, draws: Draws) -> tuple[Array, Labels]:
-        """Samples of the stream within as they are here."""
+        """Samples of the original stream, with the hardship applied."""
 
     def fixed(self, seed: int) -> Any:
-        """What all rounds of a seed share; nothing unless a hardship has something to share."""
+        """What all rounds of a seed share; None unless a hardship overrides it."""
 
     def truth(self, seed: int) -> Labels:
-        """The labels of all rounds before any of them was made wrong, to measure accuracy against."""
+        """The true labels of all rounds, to measure accuracy against."""
         within = self.stream
         return within.truth(seed) if isinstance(within, Hardship) else within.sample(seed)[1]
 
@@ -80,10 +80,10 @@ class Hardship(Stream):
 
 
 class NoisyLabels(Hardship):
-    """A stream in which a share of the labels is wrong: another class, each as probable as the others.
+    """A stream in which a share of the labels is wrong: one of the other classes, all equally probable.
 
-    Whoever asks is told the wrong label, and the source has wrong ones too; `truth` keeps the right ones. Put it around
-    changes, not within them: a change knows of no truth.
+    A query is answered with the wrong label, and the source has wrong labels too; `truth` gives the right ones. Apply
+    it outside of changes, not inside them: a change does not keep the truth.
 
     >>> from osamd.streams import rotating_gaussian
     >>> stream = NoisyLabels(rotating_gaussian(2000), share=0.1)
@@ -94,7 +94,7 @@ class NoisyLabels(Hardship):
 
     def __init__(self, stream: Stream, share: float) -> None:
         super().__init__(stream, "noisy labels")
-        rule = "share is that of the labels which are wrong: a number between 0 and 1."
+        rule = "share is the share of wrong labels: a number between 0 and 1."
         self.share = require_number("NoisyLabels", "share", share, lambda v: 0.0 <= v <= 1.0, rule)
 
     def hardened(self, x: Array, y: Labels, draws: Draws) -> tuple[Array, Labels]:
@@ -105,7 +105,7 @@ class NoisyLabels(Hardship):
 
 
 class IrrelevantFeatures(Hardship):
-    """A stream with `count` more features, standard normal and independent of everything; they come last.
+    """A stream with `count` additional features, standard normal and independent of everything; they come last.
 
     >>> from osamd.streams import rotating_gaussian
     >>> IrrelevantFeatures(rotating_gaussian(2000), count=20).sample(seed=0)[0].shape
@@ -121,9 +121,9 @@ class IrrelevantFeatures(Hardship):
 
 
 class UnscaledFeatures(Hardship):
-    """A stream whose features are measured in other units: x * scale + shift, one number of each a feature.
+    """A stream whose features are measured in other units: x * scale + shift, with one scale and one shift per feature.
 
-    Where none are given they are drawn, by the seed and for all rounds alike: scale = 10^u with u uniform in [-3, 3],
+    If they are not given, the seed draws them once for all rounds: scale = 10^u with u uniform in [-3, 3],
     and shift = 10 scale n with n standard normal.
 
     >>> from osamd.streams import rotating_gaussian
@@ -136,7 +136,7 @@ class UnscaledFeatures(Hardship):
         super().__init__(stream, "unscaled features")
         self.scale, self.shift = self._given("scale", scale), self._given("shift", shift)
         if self.scale is not None and not (self.scale != 0.0).all():
-            raise reject("UnscaledFeatures", "scale", scale, "a scale of 0 leaves nothing of a feature; give others.")
+            raise reject("UnscaledFeatures", "scale", scale, "a scale of 0 removes a feature; give other scales.")
 
     def _given(self, argument: str, values: ArrayLike | None) -> Array | None:
         if values is None:
@@ -152,7 +152,7 @@ class UnscaledFeatures(Hardship):
         return self.units(seed)
 
     def units(self, seed: int) -> tuple[Array, Array]:
-        """The scale and the shift of each feature on this seed; a given scale without a shift is not shifted."""
+        """The scale and the shift of each feature for this seed; if only a scale is given, the shift is 0."""
         generator = np.random.default_rng([_UNITS, seed, self.depth])
         drawn = 10.0 ** generator.uniform(-3.0, 3.0, self.features)
         away = 10.0 * drawn * generator.standard_normal(self.features)
@@ -166,9 +166,10 @@ class UnscaledFeatures(Hardship):
 
 
 class TrendingColumn(Hardship):
-    """A stream with one more feature that grows by `step` per round, as a counter, an id or a date does; it comes last.
+    """A stream with one additional feature that grows by `step` per round, like a counter, an id or a date; it comes
+    last.
 
-    It is 0 in the first round; the rows of the source came before, one per round. It says nothing of the class.
+    It is 0 in the first round; the rows of the source come before, one per round. It says nothing about the class.
 
     >>> from osamd.streams import rotating_gaussian
     >>> stream = TrendingColumn(rotating_gaussian(2000), step=0.5)
@@ -178,7 +179,7 @@ class TrendingColumn(Hardship):
 
     def __init__(self, stream: Stream, step: float = 1.0) -> None:
         super().__init__(stream, "a trending column", 1)
-        rule = "step is what the column grows by per round: a finite number other than 0."
+        rule = "step is the growth of the column per round: a finite number other than 0."
         self.step = require_number("TrendingColumn", "step", step, lambda v: 0.0 < abs(v) < float("inf"), rule)
 
     def hardened(self, x: Array, y: Labels, draws: Draws) -> tuple[Array, Labels]:
@@ -186,10 +187,10 @@ class TrendingColumn(Hardship):
 
 
 class Outliers(Hardship):
-    """A stream in which a `share` of the cells goes astray, up or down by `size` deviations of their feature.
+    """A stream in which a `share` of the cells are outliers, up or down by `size` standard deviations of their feature.
 
-    The cells are drawn one by one. The deviation of a feature is that over all rounds of the stream within, which is
-    held in memory for it.
+    The cells are drawn independently. The deviation of a feature is taken over all rounds of the original stream, which
+    are held in memory for it.
 
     >>> from osamd.streams import rotating_gaussian
     >>> x, _ = Outliers(rotating_gaussian(2000), share=0.005).sample(seed=0)
@@ -200,7 +201,7 @@ class Outliers(Hardship):
 
     def __init__(self, stream: Stream, share: float = 0.005, size: float = 10_000.0) -> None:
         super().__init__(stream, "outliers")
-        rule = "share is that of the cells which go astray: a number between 0 and 1."
+        rule = "share is the share of cells that are outliers: a number between 0 and 1."
         self.share = require_number("Outliers", "share", share, lambda v: 0.0 <= v <= 1.0, rule)
         self.size = require_positive("Outliers", "size", size)
 
@@ -215,11 +216,11 @@ class Outliers(Hardship):
 
 
 class RareClass(DrawnStream):
-    """A stream that keeps one in `ratio` samples of the class with index `rare`, and draws anew in place of the others.
+    """A stream that keeps one in `ratio` samples of the class with index `rare`, and draws new samples for the others.
 
-    In each round it is drawn from the P_t of the stream, thinned: two classes that are equally probable become 20 : 1
-    with a ratio of 20. The round stays the same, so the drift does. Only a stream that is drawn from a law can be asked
-    for another sample of the same round; put other hardships around this one.
+    Each round is drawn from the stream's P_t, thinned: two equally probable classes become 20 : 1 with a ratio of 20.
+    The round stays the same, and so does the drift. Only a stream that is drawn from a law can give another sample of
+    the same round, so apply other hardships outside of this one.
 
     >>> from osamd.streams import rotating_gaussian
     >>> y = RareClass(rotating_gaussian(2000), rare=1, ratio=20).sample(seed=0)[1]
@@ -237,7 +238,7 @@ class RareClass(DrawnStream):
         self.rare = require_whole("RareClass", "rare", rare, 0)
         if self.rare >= len(stream.classes):
             raise reject("RareClass", "rare", rare, f"give the index of a class, 0 to {len(stream.classes) - 1}.")
-        rule = "one in so many samples is kept: a finite number of at least 1."
+        rule = "one in `ratio` samples is kept: give a finite number of at least 1."
         self.ratio = require_number("RareClass", "ratio", ratio, lambda v: 1.0 <= v < float("inf"), rule)
         self.stream = stream
         self.name = f"{stream.name}, a rare class"
@@ -259,6 +260,6 @@ class RareClass(DrawnStream):
 
 
 def _wrappers(stream: Any) -> int:
-    """How many streams lie within this one."""
+    """How many streams this one wraps."""
     within = getattr(stream, "stream", None)
     return 0 if within is None else 1 + _wrappers(within)

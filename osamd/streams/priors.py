@@ -1,4 +1,4 @@
-"""A change of P(Y): the classes become more or less frequent, and each looks as before."""
+"""A change of P(Y): the classes become more or less frequent, and P(X | Y) stays the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DrawsGivenClass(Protocol):
 
 
 class PriorShift(DrawnStream):
-    """A stream whose classes go from equal probabilities to `priors` on a schedule; P_t(X | Y) is the stream's own.
+    """A stream whose class probabilities change from equal to `priors` on a schedule; P_t(X | Y) is that of the stream.
 
     The stream must be able to draw an x of a given class, as `Rotating` and `TwoPoint` are.
 
@@ -62,5 +62,5 @@ class PriorShift(DrawnStream):
 
     @property
     def drift(self) -> Drift:
-        """The share of the new priors, and the rounds at which it starts to move or jumps."""
+        """The share of the new priors, and the rounds at which it jumps or begins to rise or fall."""
         return self.schedule.drift(self.stream)

@@ -1,4 +1,4 @@
-"""A table that stands still: its rows in one random order after the other, for as many rounds as are wanted."""
+"""A table without drift: its rows in one random order after another, for any number of rounds."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from osamd.streams.arrays import Arrays
 from osamd.streams.base import Labels, Stream
 
 MOST_WARMUP = 600
-"""Rows kept for the source at most where their number is not given: else half of the rows."""
+"""The most rows kept for the source if their number is not given; otherwise it is half of the rows."""
 
-_SPLIT, _PASS = 7, 8  # generators beside those of streams.base, streams.changes and streams.hardships
+_SPLIT, _PASS = 7, 8  # generators apart from those of streams.base, streams.changes and streams.hardships
 
 
 class Reshuffled(Stream):
-    """The rows of a table, shuffled anew by each seed: `warmup` of them are the source, and the rest are the rounds.
+    """The rows of a table, shuffled by the seed: `warmup` of them are the source, and the rest are the rounds.
 
-    When all of the rest have been drawn they are shuffled and drawn again, so that nothing drifts however long the
-    stream is. No row of the source comes back. Without a `warmup` it is half of the rows, and 600 at most.
+    When all of the rest have been drawn they are shuffled and drawn again, so nothing drifts, however long the stream
+    is. No row of the source comes back. By default `warmup` is half of the rows, but at most 600.
 
     >>> stream = Reshuffled([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"], rounds=6, warmup=1)
     >>> x, y = stream.sample(seed=0)

@@ -25,11 +25,11 @@ from osamd.streams.base import Drift, ExactStream, Labels
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 ROWS = 2048
-"""Rounds whose expectations are computed at a time, to bound memory."""
+"""The number of rounds whose expectations are computed at a time, to bound memory."""
 
 
 class Noise(NamedTuple):
-    """Isotropic noise around a centre: how to draw it, and the law of its projection on any unit vector.
+    """Isotropic noise around a centre: how to draw it, and the law of its projection onto any unit vector.
 
     The projection is scale * place(v) with v in [-edge, edge] of density `density(v)`; expectations are
     Gauss-Legendre sums over v, on panels that are also split at the kinks and bends of the loss.
@@ -105,7 +105,7 @@ class Rotating(ExactStream):
             rule = "each centre needs at least two coordinates, to rotate in their plane."
             raise reject("Rotating", "centres", centres, rule)
         if len(self.centres) < 2 or len(classes) != len(self.centres):
-            raise reject("Rotating", "centres", centres, "give one centre a class, for at least two classes.")
+            raise reject("Rotating", "centres", centres, "give one centre per class, for at least two classes.")
         require_kind("Rotating", "noise", noise, Noise, "use gaussian_noise(std) or ball_noise(radius, dimension)")
         self.features = self.centres.shape[1]
         self.classes = classes
@@ -148,7 +148,7 @@ class Rotating(ExactStream):
     ) -> list[tuple[Array, Array]]:
         """(value, gradient) for ROWS rounds at a time.
 
-        With u the noise along w, in units of its scale: the margin is m + s u, s = scale ||w||, and
+        With u the noise along w, in units of its scale, the margin is m + s u with s = scale ||w||, and
         grad E phi = sum_y P(y) (sign c_y E phi' + scale (w / ||w||) E[phi' u]).
         """
         if len(self.classes) != 2:
@@ -179,11 +179,12 @@ class Rotating(ExactStream):
         return parts
 
     def _nodes(self, mean: Array, spread: Array, splits: tuple[float, ...]) -> tuple[Array, Array]:
-        """Places u and masses for the expectation of a function of mean + spread u, split where that meets a margin."""
+        """Nodes u and weights for the expectation of a function of mean + spread u, split where that equals a
+        margin."""
         noise = self.noise
         edges = np.tile(np.linspace(-noise.edge, noise.edge, noise.panels + 1), (len(mean), 1))
         for split in splits:
-            # One beyond 1e6 noise scales lies outside [-edge, edge], as one at infinity (no spread) does.
+            # A split beyond 1e6 noise scales lies outside [-edge, edge], as one at infinity (no spread) does.
             place = (split - mean) / np.maximum(spread, 1e-6 * np.abs(split - mean) + 1e-300)
             at = np.clip(noise.inverse(place), -noise.edge, noise.edge)
             edges = np.concatenate([edges, at[:, None]], axis=1)
@@ -195,10 +196,10 @@ class Rotating(ExactStream):
 
 
 def rotating_gaussian(rounds: int = 2000, features: int = 2) -> Rotating:
-    """The paper's Rotating Gaussian: covariance 3 I, centres at distance 5 and 15 that turn by 180 degrees.
+    """The paper's Rotating Gaussian: covariance 3 I, centres at distance 5 and 15 that rotate by 180 degrees.
 
-    Differs from the paper: the class at (15, 0) is +1 and the one at (5, 0) is -1, because only so does its starting
-    point [0.4, 0, -4] classify the first domain. More than two features are noise around zero.
+    Differs from the paper: the class at (15, 0) is +1 and the one at (5, 0) is -1, because otherwise the
+    starting point [0.4, 0, -4] would not classify the first domain. Features after the second are noise around zero.
 
     >>> stream = rotating_gaussian()
     >>> x, y = stream.sample(seed=0)
@@ -216,7 +217,7 @@ def rotating_balls(
     """A separable rotating stream: two balls opposite each other, inside the unit ball, with a gap between them.
 
     x is uniform in the ball around +-`distance` e_1, rotated. The unit vector e_1 (rotated) separates the classes with
-    margin `distance` - `radius`, without a bias; so ||x|| <= 1 and every constant of the theory is known.
+    margin `distance` - `radius`, without a bias. Also ||x|| <= 1, so every constant of the theory is known.
     """
     rounds = require_whole("rotating_balls", "rounds", rounds)
     features = require_whole("rotating_balls", "features", features, 2)

@@ -1,4 +1,4 @@
-"""Still and noisy tables: nothing drifts, the classes overlap, and the best accuracy that anyone can have is known."""
+"""Noisy tables without drift: the classes overlap, and the best possible accuracy is known."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NoisyTable(DrawnStream):
 
 
 class LogisticTable(NoisyTable):
-    """Standard normal features, and labels drawn from a logistic model of them: P(Y = 1 | x) = expit(w.x + bias).
+    """Standard normal features, with labels drawn from a logistic model: P(Y = 1 | x) = expit(w.x + bias).
 
     >>> stream = LogisticTable(2000, weights=[3.0, -1.0])
     >>> x, y = stream.sample(seed=0)
@@ -51,7 +51,7 @@ class LogisticTable(NoisyTable):
         self.weights = require_numbers("LogisticTable", "weights", weights).copy()
         require_finite("LogisticTable", "weights", self.weights)
         if self.weights.ndim != 1 or not len(self.weights):
-            raise reject("LogisticTable", "weights", weights, "give one number for each feature, for at least one.")
+            raise reject("LogisticTable", "weights", weights, "give one number for each feature, and at least one.")
         finite = "bias must be a finite number."
         self.bias = require_number("LogisticTable", "bias", bias, lambda v: abs(v) < float("inf"), finite)
         self.features = len(self.weights)
@@ -65,16 +65,16 @@ class LogisticTable(NoisyTable):
 
 
 def logistic_table(rounds: int = 2000, features: int = 5, strength: float = 2.3) -> LogisticTable:
-    """A `LogisticTable` whose weights fall from feature to feature, to about a quarter, with alternating signs.
+    """A `LogisticTable` whose weights alternate in sign and fall from feature to feature, to about a quarter.
 
-    The score w.x has the deviation `strength`, which alone decides how noisy the labels are: the Bayes accuracy is
-    E expit(|s|) with s from N(0, strength^2), which is 80 % for 2.3 and 90 % for 5.3.
+    The score w.x has the standard deviation `strength`, which alone decides how noisy the labels are: the Bayes
+    accuracy is E expit(|s|) with s from N(0, strength^2), which is 80 % for 2.3 and 90 % for 5.3.
 
     >>> round(logistic_table().best_accuracy(), 2)
     0.8
     """
     features = require_whole("logistic_table", "features", features)
-    rule = "strength is the deviation of the score: a positive and finite number."
+    rule = "strength is the standard deviation of the score: a positive and finite number."
     strength = require_number("logistic_table", "strength", strength, lambda v: 0.0 < v < float("inf"), rule)
     place = np.arange(features)
     weights = 0.5 ** (2.0 * place / features) * np.where(place % 2, -1.0, 1.0)
@@ -84,8 +84,8 @@ def logistic_table(rounds: int = 2000, features: int = 5, strength: float = 2.3)
 class MachineTable(NoisyTable):
     """Readings of a pump, each in its own unit, and whether an inspection calls it faulty; the best accuracy is 82 %.
 
-    Faults come with hot bearings, vibration and hours since the last service. Current, speed, motor temperature and
-    bearing temperature follow the load and each other; voltage, humidity, shift and asset number say nothing. The
+    Faults go along with hot bearings, vibration and hours since the last service. Current, speed, motor temperature and
+    bearing temperature follow the load and each other; voltage, humidity, shift and asset number are irrelevant. The
     inspection is wrong in a share `noise` of the cases, whatever the readings are.
 
     >>> stream = MachineTable(2000)
@@ -142,7 +142,7 @@ class MachineTable(NoisyTable):
         hours, bearing, vibration = (
             x[:, self.columns.index(name)] for name in ("hours_since_service", "bearing_celsius", "vibration_mm_per_s")
         )
-        # Each of the three terms has a deviation near 1; with the last number 38 % are faulty.
+        # Each of the three terms has a standard deviation near 1; the constant at the end makes 38 % faulty.
         score = 2.0 * ((bearing - 40.0) / 9.0 + (np.log(vibration) - 0.7) / 0.5 + (hours - 800.0) / 570.0) - 1.0
         found: Array = self.noise + (1.0 - 2.0 * self.noise) * expit(score)
         return found

@@ -1,4 +1,4 @@
-"""The stream of Theorem 2: without queries nobody can keep up."""
+"""The stream of Theorem 2, on which no learner can keep up without queries."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from osamd.streams.base import Drift, ExactStream, Labels
 
 
 class TwoPoint(ExactStream):
-    """x is (-1, 0) or (1, 0) with equal probability; which of them is +1 changes half-way.
+    """x is (-1, 0) or (1, 0) with equal probability; the class of each changes halfway.
 
-    At first (-1, 0) is of class +1, from round rounds/2 on it is of class -1. The law of x never changes, so unlabelled
-    samples do not tell. With the hinge loss on the unit ball, w_1* = (-1, 0) and then (1, 0), with loss 0.
+    At first (-1, 0) is of class +1; from round rounds/2 on it is of class -1. The law of x never changes, so unlabelled
+    samples do not show it. With the hinge loss on the unit ball, w_t* is (-1, 0) and then (1, 0), with loss 0.
     """
 
     def __init__(self, rounds: int = 2000) -> None:
@@ -39,7 +39,7 @@ class TwoPoint(ExactStream):
         return self.draw_given(generator, rounds, y), y
 
     def draw_given(self, generator: np.random.Generator, rounds: NDArray[np.int64], y: Labels) -> Array:
-        """The x of each round and class: there is one only."""
+        """The only x of each round and class."""
         side = np.where(y == 1, 1.0, -1.0) * self._orientation(rounds)
         return np.stack([side, np.zeros(len(rounds))], axis=1)
 
@@ -64,5 +64,5 @@ class TwoPoint(ExactStream):
         return gradient
 
     def rotation(self, rounds: NDArray[np.int64]) -> Array:
-        """Half a turn of the plane for the second half: it maps the first law to the second."""
+        """A rotation by 180 degrees in the second half, which maps the first law to the second."""
         return -self._orientation(rounds)[:, None, None] * np.eye(2)

@@ -149,7 +149,7 @@ def one_by_one(unit: Unit, kinds: tuple[str, ...] = ("flat", "rows", "general"))
     x, y = stream.sample(0)
     for one in (one for one in learners(unit, 11, 3) if kind_of_round(one) in kinds):
         plain = play(one, stream, 0)
-        single = compiled.One(one)
+        single = compiled.StepwiseLearner(one)
         decided = []
         for row, label, u in zip(x, y.tolist(), query_generator(0).random(len(y)).tolist(), strict=True):
             decided.append(single.decide(row, u))

@@ -11,8 +11,8 @@ from compiled_units import EVERY, learners
 import osamd
 from osamd.compiled import lowering
 from osamd.compiled.blocks import flat_block, general_block, kind_of_round
-from osamd.compiled.memory import one_sample
 from osamd.compiled.several_classes import rows_block
+from osamd.compiled.stepwise import stepwise_kernels
 from osamd.learner.cores import preset
 
 TWICE = """
@@ -46,10 +46,10 @@ def test_a_second_start_compiles_nothing_and_an_edit_compiles_anew(tmp_path):
     cache.mkdir()
     assert run_with_cache(cache, package) == [0, 1]
     assert run_with_cache(cache, package) == [1, 0]
-    losses = package / "osamd" / "losses.py"
+    losses = package / "osamd" / "paper" / "losses.py"
     losses.write_text(losses.read_text() + "\n# edited\n")
     assert run_with_cache(cache, package) == [0, 1]
-    command = package / "osamd" / "cli.py"
+    command = package / "osamd" / "cli" / "app.py"
     command.write_text(command.read_text() + "\n# edited\n")
     assert run_with_cache(cache, package) == [1, 0]
 
@@ -99,7 +99,7 @@ def test_every_function_that_is_lowered_stands_in_the_sources_of_the_digest():
     for unit in EVERY:
         one = learners(unit, 2, 0)[0]
         {"flat": flat_block, "rows": rows_block, "general": general_block}[kind_of_round(one)](one)
-        one_sample(one)
+        stepwise_kernels(one)
     preset._halves()
     stands_in = {Path(function.__code__.co_filename) for function in lowering._lowered}
     # Kernels of fleets, which other tests may have lowered, are compiled in their own files, which numba checks.

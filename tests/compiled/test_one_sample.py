@@ -56,7 +56,7 @@ def by_rows(features, name="hinge"):
 def test_one_sample_at_a_time_is_the_stream_to_the_last_bit_with_several_classes(name):
     bound, stream = by_rows(11, name), random_stream(5, 11, 3)
     x, y = stream.sample(0)
-    whole, one = compiled.play(bound, stream, 0), compiled.One(bound)
+    whole, one = compiled.play(bound, stream, 0), compiled.StepwiseLearner(bound)
     wide = np.zeros((len(x), 22))
     wide[:, ::2] = x
     for t, u in enumerate(query_generator(0).random(len(y)).tolist()):
@@ -69,7 +69,7 @@ def test_one_sample_at_a_time_is_the_stream_to_the_last_bit_with_several_classes
 
 @pytest.mark.parametrize("bound", [of_two_classes(), by_rows(2)], ids=["two classes", "three"])
 def test_one_refuses_what_it_cannot_take_and_stays_as_it_was(bound):
-    one = compiled.One(bound)
+    one = compiled.StepwiseLearner(bound)
     before = one.state
     for x, sentence in (
         (np.zeros(3), "the model takes 2"),

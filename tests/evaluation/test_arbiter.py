@@ -21,8 +21,8 @@ from osamd.errors import InputError
 from osamd.evaluation import arbiter
 from osamd.evaluation.arbiter import (
     MEMBERS,
+    GuardRun,
     Regret,
-    Run,
     bound,
     constant,
     hardest_path,
@@ -66,14 +66,14 @@ def opened(*, with_source: bool = True) -> Arbiter:
 
 def guard_alone(
     opinions: np.ndarray, labels: np.ndarray | Callable[[Arbiter, np.ndarray], int], seed: int, *, withheld: float = 0.0
-) -> Run:
+) -> GuardRun:
     """The guard over given opinions, (T, N, K), with shipped steps in the order of `osamd.preset.round.learn`.
 
     Queries follow the margin and the floor; a share of the rounds is withheld, as a budget may.
     """
     rounds, members, classes = opinions.shape
     views, mixture = opened(), np.empty(classes)
-    run = Run(
+    run = GuardRun(
         guard=np.empty(rounds),
         members=np.empty((rounds, members)),
         wrong=np.empty(rounds, dtype=bool),
@@ -164,7 +164,7 @@ def two_camps(rounds: int = 600) -> Game:
 GAMES = {"still": still_game, "drifting": drifting_game, "adversarial": adversarial_game, "two camps": two_camps}
 
 
-def holds_for_every_path(run: Run) -> bool:
+def holds_for_every_path(run: GuardRun) -> bool:
     found = regret(run, hardest_path(run))
     return found.estimated <= found.bound.value + ROUNDING
 
@@ -328,31 +328,31 @@ STAGES = {
 
 
 @pytest.fixture(scope="module", params=STAGES)
-def runs(request: pytest.FixtureRequest) -> list[Run]:
+def runs(request: pytest.FixtureRequest) -> list[GuardRun]:
     """The whole learner on one stream, over several draws of its queries."""
     stage = STAGES[request.param]()
     return [play(*stage, seed=seed) for seed in range(6)]
 
 
-def test_in_every_run_of_the_learner_no_path_beats_the_bound(runs: list[Run]) -> None:
+def test_in_every_run_of_the_learner_no_path_beats_the_bound(runs: list[GuardRun]) -> None:
     assert all(holds_for_every_path(run) for run in runs)
     assert all(run.asked.sum() >= 10 for run in runs)
 
 
-def test_over_draws_the_learner_loses_little_more_than_any_member(runs: list[Run]) -> None:
+def test_over_draws_the_learner_loses_little_more_than_any_member(runs: list[GuardRun]) -> None:
     for name in MEMBERS:
         if runs[0].with_source or name != "source":
             path = constant(name, len(runs[0].guard))
             assert mean_is_below([regret(run, path) for run in runs]), name
 
 
-def test_while_the_budget_allows_a_query_its_probability_is_at_least_the_floor(runs: list[Run]) -> None:
+def test_while_the_budget_allows_a_query_its_probability_is_at_least_the_floor(runs: list[GuardRun]) -> None:
     for run in runs:
         assert (run.probability[run.probability > 0.0] >= run.floor).all()
         assert run.asked.sum() <= run.rate * len(run.asked)
 
 
-def test_a_mistake_costs_at_least_the_logarithm_of_two(runs: list[Run]) -> None:
+def test_a_mistake_costs_at_least_the_logarithm_of_two(runs: list[GuardRun]) -> None:
     for run in runs:
         assert (run.guard[run.wrong] >= math.log(2.0)).all()
 

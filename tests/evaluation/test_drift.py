@@ -291,7 +291,7 @@ def test_bad_windows_are_refused_by_every_measure(measure, p, q, says):
         (lambda: gaussian_total_variation([0.0], [1.0], [[1.0]], -0.1), r"weight_p=-0\.1"),
         (lambda: joint_gaussian_total_variation(ROWS, [0.5, 0.6], ROWS, [0.5, 0.5], [[1.0]]), "priors_p.*sum to 1"),
         (lambda: class_conditional(mmd, ROWS, [1, -1], ROWS, [1, 1]), "y_q=<2 labels>.*class -1 is missing"),
-        (lambda: class_conditional(mmd, ROWS, [1], ROWS, [1, 1]), r"y_p must hold one label a row, shape \(2,\)"),
+        (lambda: class_conditional(mmd, ROWS, [1], ROWS, [1, 1]), r"y_p must hold one label per row, shape \(2,\)"),
         (lambda: class_conditional(mmd, [0.0], [1], ROWS, [1, 1]), "x_p must be a 2-D array"),
     ],
 )

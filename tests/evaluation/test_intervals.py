@@ -30,7 +30,7 @@ def test_one_seed_has_no_interval():
 
 @pytest.mark.parametrize("values", [[], [[1.0, 2.0]], 3.0])
 def test_a_mean_of_no_seeds_is_refused(values):
-    with pytest.raises(InputError, match=r"`mean_90\(values=.*one number a seed"):
+    with pytest.raises(InputError, match=r"`mean_90\(values=.*one number per seed"):
         mean_90(values)
 
 

@@ -160,7 +160,7 @@ def test_the_error_names_the_assumption_that_fails(proposition, about_drift, abo
     ("call", "says"),
     [
         (lambda: temporal_variability_from_total_variation([0.2, 1.5], 1.0), "at most 1; halve an L1 distance"),
-        (lambda: temporal_variability_from_mmd([[0.1]], 1.0), "one number a step"),
+        (lambda: temporal_variability_from_mmd([[0.1]], 1.0), "one number per step"),
         (lambda: temporal_variability_from_mmd("far", 1.0), "must be a number, or a sequence"),
         (lambda: temporal_variability_from_wasserstein(0.1, 1.0, [0.5, 0.5]), r"shape \(windows, classes\)"),
         (lambda: temporal_variability_from_wasserstein(0.1, 1.0, [[0.5, 0.6]]), "sum to 1"),

@@ -59,9 +59,9 @@ def test_several_runs_are_back_when_their_mean_is():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"right": [0.5, 1.0]}, "true or false a round"),
-        ({"right": []}, "true or false a round"),
-        ({"asked": [True]}, "one value a round and run in both"),
+        ({"right": [0.5, 1.0]}, "one true or false per round"),
+        ({"right": []}, "one true or false per round"),
+        ({"asked": [True]}, "one value per round and run in both"),
         ({"change": 2}, "needs change < stop <= 2"),
         ({"change": -1}, "change must be a whole number"),
         ({"stop": 3}, "needs change < stop <= 2"),

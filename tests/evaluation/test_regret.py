@@ -78,13 +78,13 @@ def test_every_exact_optimum_is_certified_on_the_papers_stream(geometry, name):
 
 
 def test_an_optimum_that_misses_the_tolerance_is_refused_with_its_round():
-    with pytest.raises(InputError, match=r"tolerance=1e-300\)`: round 0 reached a gap of .* larger tolerance"):
+    with pytest.raises(InputError, match=r"tolerance=1e-300\)`: round 0 reached only a gap of .* larger tolerance"):
         exact_optima(rotating_gaussian(5), loss("logistic"), linear(2), ball(50.0), tolerance=1e-300)
 
 
 def test_a_loss_that_falls_for_ever_has_no_optimum_on_the_whole_space():
     for geometry in (euclidean(), p_norm(1.5)):
-        with pytest.raises(InputError, match=r"round 0 the loss falls for ever .* give it an L2 term, or .* ball"):
+        with pytest.raises(InputError, match=r"round 0 the loss falls forever .* give it an L2 term, or .* ball"):
             exact_optima(rotating_balls(5), loss("logistic"), linear(2, bias=False), geometry)
     model = linear(2, bias=False)
     assert np.isfinite(exact_optima(rotating_balls(5), loss("logistic", l2=1e-3), model, euclidean())).all()
@@ -233,7 +233,7 @@ X, Y = np.zeros((4, 2)), np.array([0, 1, 0, 1])
     [
         (X[:, 0], Y, linear(2), euclidean(), "x must be a 2-D array; reshape"),
         (X[:0], Y[:0], linear(2), euclidean(), "x must not be empty"),
-        (X, Y[:3], linear(2), euclidean(), r"y=<shape \(3,\)>.*one label a row of x, shape \(4,\)"),
+        (X, Y[:3], linear(2), euclidean(), r"y=<shape \(3,\)>.*one label per row of x, shape \(4,\)"),
         (X, Y, linear(3), euclidean(), r"x=<shape \(4, 2\)>.*takes 3 features"),
         (X + math.nan, Y, linear(2), euclidean(), "x must be finite"),
         ([["a", "b"]], [0], linear(2), euclidean(), "x must be numbers"),

@@ -14,9 +14,11 @@ import torch
 
 from osamd.cli.app import main
 from osamd.paper.methods import METHODS, TeacherStep
+from osamd.reporting.terminal import Stages
 from osamd.reproduce import deep, networks
+from osamd.reproduce.column_fleets import NetworkRun, pretrain
 from osamd.reproduce.columns import COLUMNS
-from osamd.reproduce.deep import Run, differences
+from osamd.reproduce.deep import differences
 from osamd.reproduce.search import CAP, MARGIN_OF_BUDGET, SPACES, Tried, best_steps
 
 DATA = Path(os.environ.get("OSAMD_DATA_DIR") or Path(__file__).parents[2].parent / "shared" / "data")
@@ -89,15 +91,15 @@ def test_training_is_seeded_and_kept(quick, tmp_path):
     stream = column.stream(DATA)
     cpu = torch.device("cpu")
     epochs = []
-    told = deep.Told(lambda stage, total: None, epochs.append)
-    first = deep.pretrain(column, stream, [0, 1], cpu, told)
+    told = Stages(lambda stage, total: None, epochs.append)
+    first = pretrain(column, stream, [0, 1], cpu, told)
     kept = list((tmp_path / "cache" / "pretrained").iterdir())
     assert len(kept) == 2
     assert epochs == [1, 2]
-    again = deep.pretrain(column, stream, [0], cpu, told)
+    again = pretrain(column, stream, [0], cpu, told)
     kept[0].write_bytes(b"damaged")
     kept[1].write_bytes(b"damaged")
-    anew = deep.pretrain(column, stream, [0], cpu, told)
+    anew = pretrain(column, stream, [0], cpu, told)
     for one, two, three in zip(*(m[0].parameters() for m in (first, again, anew)), strict=True):
         assert torch.equal(one, two)
         assert torch.equal(one, three)
@@ -123,7 +125,7 @@ def test_training_leaves_the_users_generator_alone():
 
 def test_differences_are_taken_seed_by_seed_where_both_finished():
     def run(accuracy):
-        return Run(accuracy, 0.1, 0.1, np.zeros(1))
+        return NetworkRun(accuracy, 0.1, 0.1, np.zeros(1))
 
     runs = {
         "osamd": [run(0.9), None, run(0.8)],
@@ -169,7 +171,7 @@ def test_a_run_that_was_interrupted_goes_on_in_another_process(quick, tmp_path, 
             list(METHODS),
             2,
             checkpoint=folder,
-            told=deep.Told(lambda stage, total: None, stop),
+            stages=Stages(lambda stage, total: None, stop),
             **arguments,
         )
     # What a checkpoint is known by must not depend on the process that wrote it.
@@ -182,7 +184,7 @@ def test_a_run_that_was_interrupted_goes_on_in_another_process(quick, tmp_path, 
         list(METHODS),
         2,
         checkpoint=folder,
-        told=deep.Told(lambda *_: begun.append(None), begun.append),
+        stages=Stages(lambda *_: begun.append(None), begun.append),
         **arguments,
     )
     starts = [done for before, done in itertools.pairwise(begun) if before is None]

@@ -20,7 +20,7 @@ SETTINGS = Settings(eta=0.01, sigma=0.35, loss=loss("hinge", l2=0.2), adaptation
 START = [0.4, 0.0, -4.0]
 FRESH = """
 import hashlib
-from tests.test_play import SETTINGS, START
+from tests.paper.test_play import SETTINGS, START
 from osamd.paper.methods import METHODS, learner
 from osamd.paper.models import linear
 from osamd.paper.play import play
@@ -106,7 +106,7 @@ class Broken(Arrays):
         (Broken(x=[np.nan, 0.0]), r"round 2 holds \[nan, 0\.0\]; features must be finite"),
         (Broken(x=[0.0, np.inf]), r"round 2 holds \[0\.0, inf\]"),
         (Broken(y=7), "round 2 has label 7, which is not a class index"),
-        (Broken(rows=4), "says 5 rounds and gave 4"),
+        (Broken(rows=4), "announced 5 rounds and gave 4"),
         (Arrays(np.zeros((3, 4)), [0, 1, 0]), r"features of shape \(4,\), the model takes 2"),
         (Arrays(np.zeros((3, 2)), "abc"), "round 2 has label 2, which is not a class index"),
     ],

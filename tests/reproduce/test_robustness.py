@@ -11,7 +11,7 @@ from osamd.cli.app import main
 from osamd.evaluation.answers import Answers
 from osamd.reproduce.robustness import drifting, hard_tables, harm, harm_report, playing
 from osamd.reproduce.robustness.groups import GROUPS
-from osamd.reproduce.robustness.plans import Plan
+from osamd.reproduce.robustness.plans import RobustnessPlan
 from osamd.streams import NoisyLabels, overlapping_gaussians, rotating_gaussian
 
 
@@ -97,11 +97,11 @@ def test_each_way_has_its_own_budgets_unless_some_are_given():
 
 def accuracies(*by_seed):
     """What `harm.run` gives on each stream, where only nobody's answers at 5 % matter: the source model has 0.9."""
-    alone = harm.Outcome(0.9, 0.9, 0.9, 0.0, "")
+    alone = harm.RunSummary(0.9, 0.9, 0.9, 0.0, "")
 
     def played(accuracy, one):
         mine = accuracy if one.way == "nobody" else 0.9
-        return harm.Outcome(mine, mine, mine, 0.05, "unknown")
+        return harm.RunSummary(mine, mine, mine, 0.05, "unknown")
 
     one_stream = [harm.Harm(alone, {one: played(a, one) for one in harm.settings((0.05,))}) for a in by_seed]
     return one_stream * len(harm.STREAMS)
@@ -118,7 +118,7 @@ def accuracies(*by_seed):
     ],
 )
 def test_a_bar_holds_for_the_mean_and_for_the_worst_seed(by_seed, holds):
-    report = harm_report.report(Plan(2, 400, [0.05]), accuracies(*by_seed))
+    report = harm_report.report(RobustnessPlan(2, 400, [0.05]), accuracies(*by_seed))
     for name in ("nobody", "lost"):
         for stream in report.content["ways"][name]["streams"].values():
             assert stream["budgets"][0]["holds"] is (holds or name == "lost")
@@ -150,14 +150,15 @@ def test_late_labels_are_late_by_so_many_rounds():
     assert late == Answers()._replace(delay=late.delay)
     assert late.delay.fixed == drifting.LATE == 200
     one, other = (
-        drifting.run(drifting.Task("rotation", name, 0, 2000, 0.05)) for name in ("osamd-preset", "osamd-preset-late")
+        drifting.run(drifting.DriftTask("rotation", name, 0, 2000, 0.05))
+        for name in ("osamd-preset", "osamd-preset-late")
     )
     assert (one.truth == other.truth).all()
     assert (one.right != other.right).any()
 
 
 def test_accuracy_is_against_the_truth_and_not_against_the_noise():
-    found = drifting.run(drifting.Task("noise", "osamd-preset", 0, 2000, 0.05))
+    found = drifting.run(drifting.DriftTask("noise", "osamd-preset", 0, 2000, 0.05))
     assert found.accuracy > 0.95  # no more than 0.9 of the labels that are told are true
     rounds = playing.rounds_of(NoisyLabels(rotating_gaussian(2000), 0.1), 0)
     assert (rounds.truth == rotating_gaussian(2000).sample(0)[1]).all()
@@ -165,7 +166,9 @@ def test_accuracy_is_against_the_truth_and_not_against_the_noise():
 
 
 def test_the_preset_hardly_knows_units():
-    one, other = (drifting.run(drifting.Task(name, "osamd-preset", 0, 2000, 0.05)) for name in ("rotation", "unscaled"))
+    one, other = (
+        drifting.run(drifting.DriftTask(name, "osamd-preset", 0, 2000, 0.05)) for name in ("rotation", "unscaled")
+    )
     assert np.mean(one.right != other.right) < 0.005
 
 
@@ -193,13 +196,13 @@ def test_without_scikit_learn_still_tables_are_refused_before_any_work(monkeypat
 
 def test_all_groups_are_run_where_none_is_named():
     assert list(GROUPS) == ["drift", "tables", "harm", "late"]
-    plan = Plan(3)
+    plan = RobustnessPlan(3)
     streams = (len(drifting.STREAMS), len(hard_tables.STREAMS), len(harm.STREAMS))
     counts = [len(group.tasks(plan)) for group in GROUPS.values()]
     assert counts == [3 * 5 * streams[0], 3 * 2 * streams[1], 3 * streams[2], 3 * 4 * streams[0]]
 
 
 def test_the_accuracy_of_a_class_is_that_of_its_rounds_and_the_balanced_one_the_mean_of_those_that_occur():
-    one = playing.Run(np.array([True, False, True]), np.zeros(3, dtype=bool), np.array([0, 0, 2]))
+    one = playing.RobustnessRun(np.array([True, False, True]), np.zeros(3, dtype=bool), np.array([0, 0, 2]))
     assert [one.accuracy_of(i) for i in range(3)] == [0.5, 1.0, 1.0]
     assert one.balanced_accuracy == 0.75

@@ -292,7 +292,7 @@ def test_bad_portraits_are_refused_in_a_sentence(archive, tmp_path, monkeypatch)
         with pytest.raises(InputError, match=damaged):
             portraits(tmp_path)
     archive.unlink()
-    with pytest.raises(InputError, match=rf"there are no portraits in .*; get {FACES}.tar.gz by the link on https://"):
+    with pytest.raises(InputError, match=rf"there are no portraits in .*; download {FACES}.tar.gz from https://"):
         portraits(tmp_path)
     (tmp_path / "portraits/portraits_32x32.npz").write_bytes(b"PK")
     with pytest.raises(InputError, match=r"portraits_32x32.npz is damaged or of another edition"):

@@ -66,7 +66,7 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
     [
         (lambda: Reshuffled(ROWS, LABELS, rounds=0), r"`Reshuffled\(rounds=0\)`"),
         (lambda: Reshuffled(ROWS, LABELS, rounds=10, warmup=50), "the table has 50 rows; leave at least one"),
-        (lambda: Reshuffled(ROWS, LABELS[1:], rounds=10), "50 rows of x but 49 labels"),
+        (lambda: Reshuffled(ROWS, LABELS[1:], rounds=10), "x has 50 rows but y has 49 labels"),
         (lambda: Reshuffled(ROWS, LABELS, rounds=10).source(26, 0), "keeps 25 warm-up rows; ask for no more"),
     ],
 )

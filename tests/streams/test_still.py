@@ -128,7 +128,7 @@ def test_tight_classes_are_told_apart_by_neighbours_and_not_by_planes():
     [
         (lambda: logistic_table(0), r"`LogisticTable\(rounds=0\)`: rounds must be a whole number"),
         (lambda: logistic_table(10, features=0), r"`logistic_table\(features=0\)`"),
-        (lambda: logistic_table(10, strength=0.0), "strength is the deviation of the score"),
+        (lambda: logistic_table(10, strength=0.0), "strength is the standard deviation of the score"),
         (lambda: LogisticTable(10, []), "give one number for each feature"),
         (lambda: LogisticTable(10, [[1.0]]), "give one number for each feature"),
         (lambda: LogisticTable(10, [np.nan]), "weights must be finite"),

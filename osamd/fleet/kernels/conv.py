@@ -1,16 +1,17 @@
-"""The kernels of `osamd.fleet.kernels.conv_cuda`, in Triton: five a step of a network with two convolutions.
+"""The kernels of `osamd.fleet.kernels.conv_cuda`, in Triton: five per step of a network with two convolutions.
 
-`convolve` splits the second convolution's sum over input channels and leaves a partial sum a split; `score` adds them
-and leaves partial scores; `pull_head` carries the slope on the scores to the second convolution's output,
-`pull_patches` from there to the first's; `step` makes the gradients of the weights and takes the step. No sum depends
-on the order of programs.
+`convolve` splits the second convolution's sum over input channels and writes one partial sum per split; `score` adds
+them and writes partial scores; `pull_head` carries the slope on the scores to the second convolution's output, and
+`pull_patches` from there to the first's; `step` computes the gradients of the weights and takes the step. No sum
+depends on the order of programs.
 
-The first convolution's output is kept as the second sees it: with its zero padding, so that a patch's entry lies at
-the sum of an offset for its place and one for its channel and tap.
+The first convolution's output is kept as the second takes it: with its zero padding, so that an entry of a patch lies
+at the sum of an offset for its place and an offset for its channel and tap.
 
-Sizes are those of `osamd.fleet.kernels.conv_cuda`: C, H, L are channels, height and width, of the sample (0) and after
-each convolution; K, S, P a convolution's kernel, stride and padding; HP, LP what the second sees; AT where a tensor
-begins in a row of parameters; the other capitals how the work is cut.
+Sizes are those of `osamd.fleet.kernels.conv_cuda`. C, H, L are channels, height and width, of the sample (0) and after
+each convolution; K, S, P are a convolution's kernel, stride and padding; HP, LP are the height and width of the second
+one's padded input; AT is where a tensor begins in a row of parameters; the other capitals say how the work is divided.
+The kernels are long because a launch costs more than what most of them do.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 tl: Any = None
 constexpr = Any
 tensor = Any
-"""Triton's own, once `kernels` has imported it: Triton looks for the words of a kernel among its module's."""
+"""Triton's own, once `kernels` has imported it: Triton looks up the names in a kernel among its module's globals."""
 
 
 @lru_cache(maxsize=1)
@@ -43,7 +44,7 @@ def convolve(
     AT_W1: constexpr, AT_B1: constexpr, AT_W2: constexpr,
     PIXELS: constexpr, CELLS: constexpr, PLACES: constexpr, SPLIT: constexpr, DEPTH: constexpr, PRECISION: constexpr,
 ) -> None:  # fmt: skip
-    """a1 = relu(conv1(x)) for SPLIT channels, padded, and what they bring to conv2(a1), without its bias."""
+    """a1 = relu(conv1(x)) for SPLIT channels, padded, and their contribution to conv2(a1), without its bias."""
     split, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
     w += model * w_stride
     x += model * (C0 * H0 * L0)
@@ -63,7 +64,7 @@ def convolve(
             taken = tl.load(x + (line // K1 * H0 + top) * L0 + left, mask=seen, other=0.0)
             weight = tl.load(w + AT_W1 + channel * (C0 * K1 * K1) + line * K1 + kx)
             value += weight[:, None] * taken[None, :]
-    value = tl.where(value < 0.0, 0.0, value)  # keeps what is not a number
+    value = tl.where(value < 0.0, 0.0, value)  # keeps NaN
     kept = (pixel < H1 * L1) & (row + P2 < HP) & (column + P2 < LP)
     inner = a1 + channel[:, None] * (HP * LP) + ((row + P2) * LP + column + P2)[None, :]
     tl.store(inner, value, mask=kept[None, :] & (channel < C1)[:, None])
@@ -97,7 +98,7 @@ def score(
     AT_B2: constexpr, AT_FACTOR: constexpr, AT_SHIFT: constexpr, AT_MEAN: constexpr, AT_VARIANCE: constexpr,
     AT_W3: constexpr, AT_B3: constexpr, SPLIT: constexpr, FEATURES: constexpr, SOME_CLASSES: constexpr,
 ) -> None:  # fmt: skip
-    """a2 = relu(conv2 + bias), the features BatchNorm makes of it, and what FEATURES of them bring to the scores."""
+    """a2 = relu(conv2 + bias), BatchNorm's output for it, and the contribution of FEATURES features to the scores."""
     block, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
     w += model * w_stride
     feature = block * FEATURES + tl.arange(0, FEATURES)
@@ -132,7 +133,8 @@ def pull_head(
     AT_FACTOR: constexpr, AT_MEAN: constexpr, AT_VARIANCE: constexpr, AT_W3: constexpr,
     PLACES: constexpr, CHANNELS: constexpr, SOME_CLASSES: constexpr,
 ) -> None:  # fmt: skip
-    """The slope on conv2's output for CHANNELS channels, and the gradients of its bias and of BatchNorm's two."""
+    """The slope on conv2's output for CHANNELS channels, and the gradients of its bias and of BatchNorm's weight and
+    bias."""
     block, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
     w += model * w_stride
     channel, place = block * CHANNELS + tl.arange(0, CHANNELS), tl.arange(0, PLACES)
@@ -228,7 +230,7 @@ def step(
     AT_W3: constexpr, AT_B3: constexpr, PLACES: constexpr, FIRST_TAPS: constexpr, FIRST_PIXELS: constexpr,
     STEPPED: constexpr, LINEAR: constexpr, ALL_CLASSES: constexpr, ANCHORED: constexpr, PRECISION: constexpr,
 ) -> None:  # fmt: skip
-    """The step of every parameter; a model's programs take conv1's, then conv2's, the linear layer's, the vectors'."""
+    """Step every parameter; a model's programs take conv1, then conv2, then the linear layer, then the vectors."""
     task, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
     w += model * w_stride
     anchor += model * anchor_stride
@@ -238,7 +240,7 @@ def step(
     if ANCHORED:
         rate = tl.load(rates + model * rates_stride)
     if task < C1 // 16:
-        ones: constexpr = C0 * K1 * K1  # this column of the patches is 1: it makes the bias's gradient
+        ones: constexpr = C0 * K1 * K1  # this column of the patches is 1, which gives the bias's gradient
         channel, tap = task * 16 + tl.arange(0, 16), tl.arange(0, FIRST_TAPS)
         down, right = tap // K1 % K1 - P1, tap % K1 - P1
         total = tl.zeros((16, FIRST_TAPS), tl.float32)

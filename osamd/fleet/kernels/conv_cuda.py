@@ -1,8 +1,8 @@
-"""The paper's convolutional networks on a GPU: `ConvNet` by five kernels a step, for two convolutions.
+"""The paper's convolutional networks on a GPU: `ConvNet` with five kernels per step, for two convolutions.
 
-A fleet of small networks spends its time between kernels rather than in them, so each does as much as needs no word
-from another program: the first convolution is made where the second takes it up, gradients are folded where they are
-made, and every parameter is stepped by the last kernel. They are in `osamd.fleet.kernels.conv`.
+A fleet of small networks spends its time between kernels rather than in them, so each kernel does as much as it can
+without waiting for another program: the first convolution is computed where the second uses it, gradients are folded
+where they are computed, and the last kernel steps every parameter. The kernels are in `osamd.fleet.kernels.conv`.
 """
 
 from __future__ import annotations
@@ -14,52 +14,55 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from osamd.fleet.conv import ConvNet, Parts, parts_of
-from osamd.fleet.conv import Tape as PlainTape
+from osamd.fleet.conv import ConvLayers, ConvNet, ConvTape, parts_of
 from osamd.fleet.kernels.conv import kernels
 
 HAS_TRITON = find_spec("triton") is not None
 
 WIDTHS = (16, 32, 64, 128)
-"""Numbers of channels the kernels take."""
+"""The numbers of channels that the kernels support."""
 
 
 class Tuning(NamedTuple):
-    """How the work is cut; every number a power of two. Results differ by rounding alone."""
+    """How the work is divided; every number is a power of two. Results differ only by rounding."""
 
     split: int = 4
-    """Channels of conv1 a program of `convolve` makes; conv2's sum has as many parts as that leaves."""
+    """Channels of conv1 per program of `convolve`; conv2's sum is split accordingly."""
     depth: int = 16
-    """Of each product in it."""
+    """The depth of each product in it."""
     convolve: tuple[int, int] = (4, 4)
-    """Warps and stages, here and below."""
+    """Warps and stages, as in the other pairs below."""
     features: int = 256
     score: tuple[int, int] = (4, 1)
     channels: int = 4
     pull_head: tuple[int, int] = (4, 1)
     patches: int = 64
-    """Rows of patches (channels x taps, filled up) a program of `pull_patches` folds."""
+    """Rows of patches (channels x taps, padded) per program of `pull_patches`."""
     pull_patches: tuple[int, int] = (4, 1)
     stepped: int = 32
-    """Columns of conv2's weights a program of `step` takes."""
+    """Columns of conv2's weights per program of `step`."""
     linear: int = 1024
     first_pixels: int = 32
     step: tuple[int, int] = (4, 2)
 
 
-class Tape(NamedTuple):
+class TritonTape(NamedTuple):
+    """What the forward pass keeps for the backward pass."""
+
     x: Tensor
     a1: Tensor
-    """After ReLU, with the zero padding of the second convolution."""
+    """The first convolution after ReLU, with the zero padding of the second."""
     a2: Tensor
     features: Tensor
 
 
 class Gradient(NamedTuple):
-    tape: Tape
+    """What the backward pass gives to the step."""
+
+    tape: TritonTape
     q: Tensor
     slope1: Tensor
-    """On the outputs of the convolutions, before ReLU."""
+    """slope1 and slope2 are the slopes on the outputs of the convolutions, before ReLU."""
     slope2: Tensor
     sums: Tensor
     """The gradients of the second convolution's bias and of BatchNorm's weight and bias."""
@@ -68,7 +71,7 @@ class Gradient(NamedTuple):
 def supports(module: nn.Module, sample: tuple[int, ...]) -> bool:
     """Whether the module is one that `TritonConvNet` has kernels for; `sample` is the shape of one x.
 
-    Two convolutions whose channels are a power of two from 16 to 128, small images, no softmax.
+    It must have two convolutions with 16, 32, 64 or 128 channels, small images, and no softmax.
     """
     parts = parts_of(module)
     if parts is None or parts.softmax or len(parts.convolutions) != 2 or len(sample) != 3:
@@ -89,7 +92,7 @@ def supports(module: nn.Module, sample: tuple[int, ...]) -> bool:
     )
 
 
-def _sizes(module: nn.Module, parts: Parts, sample: tuple[int, ...]) -> dict[str, Any]:
+def _sizes(module: nn.Module, parts: ConvLayers, sample: tuple[int, ...]) -> dict[str, Any]:
     """The shapes the kernels are compiled for."""
     first, second = (getattr(module, name) for name in parts.convolutions)
     sizes: dict[str, Any] = {"C0": sample[0], "H0": sample[1], "L0": sample[2]}
@@ -108,7 +111,7 @@ def _sizes(module: nn.Module, parts: Parts, sample: tuple[int, ...]) -> dict[str
 
 
 def _power(number: int, least: int = 1) -> int:
-    """The power of two not below.
+    """The smallest power of two that is at least `number` and `least`.
 
     >>> _power(49), _power(2, least=16)
     (64, 16)
@@ -117,7 +120,7 @@ def _power(number: int, least: int = 1) -> int:
 
 
 def _cut(sizes: dict[str, Any], tuning: Tuning) -> dict[str, Any]:
-    """The shapes, and how the work on them is cut."""
+    """The shapes, and how the work on them is divided."""
     s, taps = sizes, _power(sizes["K2"] ** 2)
     return sizes | {
         "PIXELS": _power(s["H1"] * s["L1"], least=16),
@@ -140,15 +143,16 @@ def _cut(sizes: dict[str, Any], tuning: Tuning) -> dict[str, Any]:
 
 
 class TritonConvNet(ConvNet):
-    """`ConvNet` for CUDA float32 by kernels of its own, and plain `ConvNet` for anything else.
+    """`ConvNet` with kernels of its own for CUDA float32, and plain `ConvNet` for anything else.
 
-    `precision` is that of the products: "ieee" is float32's, "tf32x3" nearly so on the matrix units, "tf32" theirs.
+    `precision` is that of the products: "ieee" is float32, "tf32x3" is nearly that on the tensor cores, "tf32" is
+    theirs.
     """
 
     def __init__(
         self,
         module: nn.Module,
-        parts: Parts,
+        parts: ConvLayers,
         sample: tuple[int, ...],
         *,
         precision: str = "tf32x3",
@@ -182,7 +186,7 @@ class TritonConvNet(ConvNet):
         splits = self._cut["C1"] // self._cut["SPLIT"]
         self._launch("convolve", splits, len(w), w, w.stride(0), x, a1, partial)
 
-    def score(self, w: Tensor, partial: Tensor, tape: Tape, scores: Tensor) -> None:
+    def score(self, w: Tensor, partial: Tensor, tape: TritonTape, scores: Tensor) -> None:
         some = (w, w.stride(0), partial, tape.a2, tape.features, scores)
         self._launch("score", scores.shape[1], len(w), *some)
 
@@ -193,7 +197,7 @@ class TritonConvNet(ConvNet):
         features = s["C2"] * s["H2"] * s["L2"]
         a1 = w.new_empty(models, s["C1"], s["HP"] * s["LP"])
         partial = w.new_empty(models, s["C1"] // s["SPLIT"], features)
-        tape = Tape(x.contiguous(), a1, w.new_empty(models, features), w.new_empty(models, features))
+        tape = TritonTape(x.contiguous(), a1, w.new_empty(models, features), w.new_empty(models, features))
         scores = w.new_empty(models, -(-features // s["FEATURES"]), s["CLASSES"])
         self.convolve(w, tape.x, a1, partial)
         self.score(w, partial, tape, scores)
@@ -210,7 +214,7 @@ class TritonConvNet(ConvNet):
         self._launch("pull_patches", s["C1"] // s["FOLDED"], len(w), *some)
 
     def backward(self, w: Tensor, tape: Any, q: Tensor) -> Any:
-        if isinstance(tape, PlainTape):
+        if isinstance(tape, ConvTape):
             return super().backward(w, tape, q)
         s, models = self._cut, len(w)
         slope1 = w.new_empty(models, s["C1"] * s["H1"] * s["L1"])

@@ -1,15 +1,15 @@
-"""The rounds of one dense network as numba compiles them; compare `osamd.fleet.round`.
+"""The rounds of one dense network, compiled by numba; compare `osamd.fleet.round`.
 
 Three things make a round short:
 
-- every matrix is kept twice, as rows of its inputs for the way forward and as rows of its outputs for the way back, so
-  that all the work is on contiguous rows, in an order that is the same on every machine;
-- what the way forward found is kept for the way back;
-- all steps of a round move the first layer along the one sample x, so that inner loops carry a vector for it: with the
-  layer at W - a (x, 1)^T its outputs are W (x, 1) - a |(x, 1)|^2.
+- every matrix is kept twice, by rows of its inputs for the forward pass and by rows of its outputs for the backward
+  pass, so that all the work is on contiguous rows, in the same order on every machine;
+- the results of the forward pass are kept for the backward pass;
+- all steps of a round move the first layer along the one sample x, so the inner loops need only a vector for it: with
+  the layer at W - a (x, 1)^T its outputs are W (x, 1) - a |(x, 1)|^2.
 
-All of it stands in this one file, long as that is: numba's cache on disk notices edits of the file in which `play`
-stands, and not of others.
+All of this is in one file of more than 300 lines because numba's cache on disk notices edits of the file that defines
+`play`, but not of other files.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from osamd.compiled.lowering import jit, lower
 
 
 class Shape(NamedTuple):
-    """Where the vectors and matrices of a network lie, an entry a layer; vector 0 is the sample, the last the scores.
+    """Where the vectors and matrices of a network lie, one entry per layer; vector 0 is the sample, the last the
+    scores.
 
-    Beside its `width` numbers a vector has a 1, which the biases multiply, and is padded to `room`.
+    After its `width` numbers a vector has a 1, which multiplies the biases, and is padded to `room`.
     """
 
     width: Any
     room: Any
     start: Any
-    """Of the vector, in the flat array of all."""
+    """Where the vector starts in the flat array of all vectors."""
     forward: Any
-    """Of the matrix to the next vector, (room x next room)."""
+    """Where the matrix to the next vector starts, (room x next room)."""
     back: Any
-    """Of the same matrix, (next room x room); the first layer has none."""
+    """Where the same matrix starts as (next room x room); the first layer has none."""
     size: int
-    """Of all matrices."""
+    """The size of all matrices together."""
 
 
 class Numbers(NamedTuple):
-    """The rates of one model, as numbers of the fleet's type."""
+    """The rates of one model, as numbers of the fleet's dtype."""
 
     sigma: Any
     floor: Any
@@ -58,18 +59,18 @@ class Numbers(NamedTuple):
     one: Any
     tiny: Any
     flat: Any
-    """The least ||grad||^2 that a teacher step is divided by."""
+    """The smallest ||grad||^2 that a teacher step is divided by."""
 
 
 @lru_cache
 def compiled() -> Callable[..., None]:
-    """`play`, compiled; while it runs, so do other threads."""
+    """`play`, compiled; it lets other threads run."""
     lower(play, inline=True)
     return jit(play, nogil=True)
 
 
 def product(total: Any, weights: Any, at: int, inputs: Any, zero: Any) -> None:
-    """total = sum_j inputs_j row_j, over rows of total's length from `at` on, four at a time."""
+    """total = sum_j inputs_j row_j, over rows of the length of total from `at` on, four rows at a time."""
     width = len(total)
     for i in range(width):
         total[i] = zero
@@ -97,7 +98,7 @@ def subtract(weights: Any, at: int, left: Any, right: Any, zero: Any) -> None:
 
 
 def subtract_near(weights: Any, anchor: Any, share: Any, at: int, left: Any, right: Any) -> None:
-    """The same after a `share` of the way back to the anchor."""
+    """The same, after moving by `share` of the distance back to the anchor."""
     width = len(right)
     for j in range(len(left)):
         factor = left[j]
@@ -107,7 +108,7 @@ def subtract_near(weights: Any, anchor: Any, share: Any, at: int, left: Any, rig
 
 
 def at_least(value: Any, least: Any) -> Any:
-    """The larger; a value that is no number stays."""
+    """The larger of the two; NaN stays NaN."""
     return least if value < least else value
 
 
@@ -120,19 +121,19 @@ def squares(v: Any) -> Any:
 
 
 def vector(vectors: Any, shape: Shape, n: int) -> Any:
-    """Vector n of all."""
+    """The n-th vector."""
     return vectors[shape.start[n] : shape.start[n] + shape.room[n]]
 
 
 def rectify(h: Any, width: int, zero: Any, one: Any) -> None:
-    """ReLU, with the 1 after it; what is no number stays."""
+    """ReLU, with the 1 after it; NaN stays NaN."""
     for i in range(len(h)):
         h[i] = zero if h[i] <= zero else h[i]
     h[width] = one
 
 
 def forward(weights: Any, shape: Shape, vectors: Any, first: int, number: Numbers) -> None:
-    """The vectors after `first`, from that one on."""
+    """Compute the vectors after `first` from that one."""
     last = len(shape.width) - 1
     for n in range(first, last):
         after = vector(vectors, shape, n + 1)
@@ -142,7 +143,7 @@ def forward(weights: Any, shape: Shape, vectors: Any, first: int, number: Number
 
 
 def backward(weights: Any, shape: Shape, vectors: Any, slopes: Any, number: Numbers) -> None:
-    """The slopes on all vectors but the sample, from those on the last."""
+    """The slopes on all vectors but the sample, from the slope on the last."""
     for n in range(len(shape.width) - 2, 0, -1):
         slope, h = vector(slopes, shape, n), vector(vectors, shape, n)
         product(slope, weights, shape.back[n], vector(slopes, shape, n + 1), number.zero)
@@ -152,7 +153,7 @@ def backward(weights: Any, shape: Shape, vectors: Any, slopes: Any, number: Numb
 
 
 def learn(weights: Any, shape: Shape, vectors: Any, slopes: Any, number: Numbers) -> None:
-    """Every matrix moves against its gradient."""
+    """Move every matrix against its gradient."""
     for n in range(len(shape.width) - 1):
         h, slope = vector(vectors, shape, n), vector(slopes, shape, n + 1)
         subtract(weights, shape.forward[n], h, slope, number.zero)
@@ -175,7 +176,7 @@ def softmax(z: Any, p: Any) -> Any:
 
 
 def decide(h: Any) -> int:
-    """The class the scores speak for, the first of equals."""
+    """The class that the scores favour; the first one in a tie."""
     best = 0
     for s in range(1, len(h)):
         if h[s] > h[best]:
@@ -202,9 +203,9 @@ def loss_slope(p: Any, y: int, step: Any, slope: Any) -> None:
 def inner_gradient_loops(
     student: Any, adapted: Any, shape: Shape, v: Any, slopes: Any, p: Any, y: int, number: Numbers
 ) -> Any:
-    """From w_hat to w_t, with its vectors `v`, its probabilities `p`, and, returned, log sum_s exp(z_s).
+    """Go from w_hat to w_t and fill in its vectors `v` and probabilities `p`; returns log sum_s exp(z_s).
 
-    `adapted` gets w_t beyond the first layer; without inner loops it is the student itself.
+    `adapted` becomes w_t after the first layer; without inner loops it is the student itself.
     """
     last = len(shape.width) - 1
     if number.loops > 0:
@@ -266,7 +267,7 @@ def play(
     first: int, last: int, xs: Any, ys: Any, us: Any, shape: Shape, number: Numbers, probabilities: bool,
     teacher_row: Any, student_row: Any, record: Any, column: int,
 ) -> None:  # fmt: skip
-    """The rounds of one model, with its rows of parameters changed in place; compare `osamd.fleet.round.bind`."""
+    """Play the rounds of one model and change its rows of parameters in place; compare `osamd.fleet.round.bind`."""
     top = len(shape.width) - 1
     classes, total = shape.width[top], shape.start[top] + shape.room[top]
     teacher, student = np.zeros(shape.size, xs.dtype), np.zeros(shape.size, xs.dtype)
@@ -274,7 +275,7 @@ def play(
     pack(teacher_row, shape, teacher, True)
     pack(student_row, shape, student, True)
     heard, seen = np.zeros(total, xs.dtype), np.zeros(total, xs.dtype)
-    # Of the teacher and of the student apart, so that one that is no longer finite leaves the other alone.
+    # Teacher and student have separate slopes, so that one that is no longer finite does not affect the other.
     taught, slopes = np.zeros(total, xs.dtype), np.zeros(total, xs.dtype)
     h, p = np.zeros(classes, xs.dtype), np.zeros(classes, xs.dtype)
     for t in range(first, last):
@@ -312,7 +313,8 @@ def play(
 
 
 def pack(row: Any, shape: Shape, weights: Any, inwards: bool) -> None:
-    """A row of parameters (of every layer its weights, a row an output, then its biases) to both matrices, or back."""
+    """Copy a row of parameters (the weights of each layer, one row per output, then its biases) to both matrices, or
+    back."""
     place = 0
     for n in range(len(shape.width) - 1):
         inputs, outputs = shape.width[n], shape.width[n + 1]

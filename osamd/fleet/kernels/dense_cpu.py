@@ -33,9 +33,9 @@ def supports(fleet: Fleet) -> bool:
 
 
 def by_numba(fleet: Fleet, samples: Samples, record: Tensor, threads: int | None = None) -> Callable[[int, int], None]:
-    """As `by_steps` does, by one compiled call a model; `threads` defaults to the cores this process may use.
+    """Play as `by_steps` does, with one compiled call per model; `threads` defaults to the cores this process may use.
 
-    A model's rounds do not depend on the number of threads or on how a stream is cut into calls.
+    The results do not depend on the number of threads or on how a stream is divided into calls.
     """
     if not supports(fleet):
         raise InputError("`by_numba(fleet=...)`: it takes dense networks on a CPU with the softmax loss without l2.")
@@ -47,7 +47,9 @@ def by_numba(fleet: Fleet, samples: Samples, record: Tensor, threads: int | None
     kept, stream, seed = record.numpy(), fleet.stream.tolist(), fleet.seed.tolist()
     shape = shape_of(fleet.net.widths)
     numbers = [numbers_of(fleet, i, x.dtype.type) for i in range(len(fleet))]
-    order = sorted(range(len(fleet)), key=lambda i: _cost(numbers[i]), reverse=True)  # longest first: an even end
+    order = sorted(
+        range(len(fleet)), key=lambda i: _cost(numbers[i]), reverse=True
+    )  # longest first, so that all cores end together
     workers = threads or cores()
     rounds = compiled()
 
@@ -65,19 +67,20 @@ def by_numba(fleet: Fleet, samples: Samples, record: Tensor, threads: int | None
 
 
 def cores() -> int:
-    """Those this process may use, where the system tells."""
+    """The number of cores that this process may use, if the system says so."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_labels(samples: Samples, classes: int) -> None:
-    """Compiled code reads scores by label, without a second look."""
+    """Refuse labels that are not classes: compiled code reads scores by label, without a check."""
     low, high = int(samples.y.min()), int(samples.y.max())
     if low < 0 or high >= classes:
         raise InputError(f"`Samples(y=...)`: labels from {low} to {high}; the network has classes 0 to {classes - 1}.")
 
 
 def shape_of(widths: list[int]) -> Shape:
-    """
+    """The places of a network with layers of these widths.
+
     >>> shape_of([54, 30, 2]).room.tolist()
     [56, 32, 8]
     """

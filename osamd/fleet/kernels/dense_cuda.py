@@ -1,4 +1,5 @@
-"""A fleet of dense networks on a GPU: all rounds of all models by one launch of `osamd.fleet.kernels.dense_triton`."""
+"""A fleet of dense networks on a GPU: one launch of `osamd.fleet.kernels.dense_triton` plays all rounds of all
+models."""
 
 from __future__ import annotations
 
@@ -15,20 +16,20 @@ from osamd.fleet.kernels.dense_cpu import check_labels
 from osamd.fleet.kernels.dense_triton import kernel
 
 MOST = (128, 64, 64, 16)
-"""Inputs, both hidden widths and classes that fit."""
+"""The most inputs, hidden units in either layer, and classes that fit."""
 LEAST = (32, 2, 32)
-"""What all but classes are padded to at least: with a warp along the first axis, all matrices are laid out alike."""
+"""The least padded size of all but the classes: with a warp along the first axis, all matrices have one layout."""
 RATES = ("sigma", "floor", "eta", "cap", "target", "scale", "inner_rate", "self_training")
 """The columns of the kernel's `rates_ptr`."""
 
 
 def supports(fleet: Fleet) -> bool:
-    """Whether `by_triton` can play this fleet: see `fits`, on a CUDA device, and Triton is there."""
+    """Whether `by_triton` can play this fleet: it `fits`, is on a CUDA device, and Triton is installed."""
     return fits(fleet) and fleet.device.type == "cuda" and find_spec("triton") is not None
 
 
 def fits(fleet: Fleet) -> bool:
-    """Whether the kernel covers it: a dense network of two hidden layers in float32, softmax loss, no L2 term."""
+    """Whether the kernel supports it: a dense network with two hidden layers in float32, softmax loss, no L2 term."""
     net = fleet.net
     return (
         type(net) is DenseNet
@@ -41,7 +42,7 @@ def fits(fleet: Fleet) -> bool:
 
 
 def by_triton(fleet: Fleet, samples: Samples, record: Tensor, num_warps: int = 8) -> Callable[[int, int], None]:
-    """As `by_steps` does, by one kernel for all rounds; nothing depends on how they are cut into calls."""
+    """Play as `by_steps` does, with one kernel for all rounds; the results do not depend on how they are divided."""
     if not fits(fleet):
         raise InputError(
             "`by_triton(fleet=...)`: it takes dense networks of two hidden layers in float32 with the softmax loss"

@@ -1,9 +1,9 @@
-"""The rounds of a fleet of dense networks in Triton: a program a model, which it keeps in registers.
+"""The rounds of a fleet of dense networks in Triton: one program per model, which it keeps in registers.
 
-Matrices lie so that reductions alternate between their axes (first layer inputs x outputs, second outputs x inputs,
-third inputs x outputs): what one gives is laid out as the next one, forward or back, takes it. As in
-`osamd.fleet.kernels.dense`, all steps of a round move the first layer along the one sample, and inner loops carry a
-vector for it.
+The layout of the matrices lets reductions alternate between their axes (first layer inputs x outputs, second outputs x
+inputs, third inputs x outputs): the result of one has the layout that the next one, forward or backward, needs. As in
+`osamd.fleet.kernels.dense`, all steps of a round move the first layer along the one sample, so the inner loops need
+only a vector for it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 tl: Any = None
 constexpr = Any
 tensor = Any
-"""Triton's own, once `kernel` has imported it: Triton looks for the words of a kernel among its module's."""
+"""Triton's own, once `kernel` has imported it: Triton looks up the names in a kernel among its module's globals."""
 
 
 @lru_cache
 def kernel() -> Any:
-    """`rounds`, compiled by Triton when it is first called; Triton keeps what it compiled on disk."""
+    """`rounds`, which Triton compiles when it is first called and caches on disk."""
     triton, language = import_module("triton"), import_module("triton.language")
     globals().update(tl=language, constexpr=language.constexpr, tensor=language.tensor)
     return triton.jit(rounds, do_not_specialize=["first", "last", "x_rounds", "u_rounds", "unit"])
@@ -33,11 +33,12 @@ def rounds(
     D: constexpr, H1: constexpr, H2: constexpr, C: constexpr,
     DP: constexpr, H1P: constexpr, H2P: constexpr, CP: constexpr, PROBABILITIES: constexpr, NORMED: constexpr,
 ) -> None:  # fmt: skip
-    """The rounds of the model of this program; compare `osamd.fleet.round.bind`, line by line.
+    """Play the rounds of this program's model; compare `osamd.fleet.round.bind`, line by line.
 
-    T are the teacher's matrices, S the student's, A the adapted ones, each with its biases, which multiply a 1 after
-    the inputs; v are vectors, d slopes on them. `unit` is 1, which the compiler must not know: it would lay out every
-    matrix by how fast it can be loaded.
+    T are the teacher's matrices, S the student's, and A the adapted ones, each with its biases, which multiply a 1
+    after the inputs; v are vectors, and d the slopes on them. `unit` is 1, but the compiler must not know that: it
+    would choose the layout of every matrix by how fast it can be loaded. It is one long function because a program
+    keeps all of this in registers.
     """
     m = tl.program_id(0)
     i, j, k, c = tl.arange(0, DP), tl.arange(0, H1P), tl.arange(0, H2P), tl.arange(0, CP)
@@ -61,7 +62,7 @@ def rounds(
     sigma, floor, eta, cap = tl.load(rates), tl.load(rates + 1), tl.load(rates + 2), tl.load(rates + 3)
     goal, scale, rate, trains = tl.load(rates + 4), tl.load(rates + 5), tl.load(rates + 6), tl.load(rates + 7)
     passes = tl.load(passes_ptr + m)
-    tiny = 1.1754944e-38  # the least normal float32, not below it: Triton would take that for a float64
+    tiny = 1.1754944e-38  # the smallest normal float32; Triton would take a smaller one for a float64
 
     stream = tl.load(stream_ptr + m)
     t = stream * 0 + first
@@ -118,8 +119,8 @@ def rounds(
         T2 += (tau * d2)[:, None] * v1[None, :]
         T3 += v2[:, None] * (tau * d3)[None, :]
 
-        # The student's passes: inner loops towards the pseudolabel, and the last for its own step. Without a student
-        # there is none, and the teacher's scores decide.
+        # The student's passes: inner loops towards the pseudolabel, and a last one for its own step. Without a student
+        # there are none, and the teacher's scores decide.
         start = tl.sum(S1 * x[:, None], 0)
         moved, d1, d2, d3 = tl.zeros_like(d1), tl.zeros_like(d1), tl.zeros_like(d2), tl.zeros_like(d3)
         A2, A3 = S2, S3

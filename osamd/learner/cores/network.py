@@ -18,7 +18,7 @@ from osamd.errors import InputError
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet
 from osamd.fleet.preset_fleet import HANDICAP, MEMORY, PresetFleet, opinion, order
-from osamd.fleet.round import Decision as RoundDecision
+from osamd.fleet.round import FleetDecision
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
 from osamd.preset.arbiter import POWER, dissent
@@ -107,7 +107,7 @@ class NetworkCore(NetworkSamples):
     ) -> None:
         self.fleet, self.book, self.meter, self._kind = fleet, book, meter, kind
         self._probabilities = probabilities
-        self._said: RoundDecision
+        self._said: FleetDecision
 
     def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
         with quietly():

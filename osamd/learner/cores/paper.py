@@ -19,15 +19,28 @@ from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, confirm
 from osamd.checks import ROUNDING, require_finite_in, require_within
 from osamd.compiled.blocks import kind_of_round, once
 from osamd.compiled.lowering import jit, lower
-from osamd.compiled.memory import SEEN, VECTORS, halves, memory_of, of_classes, params, sizes
+from osamd.compiled.memory import (
+    AFTER,
+    FEATURES,
+    FLOOR,
+    MARGIN,
+    PROBABILITY,
+    PSEUDOLABEL,
+    SCORE,
+    SIGMA,
+    STUDENT,
+    TEACHER,
+    class_scores,
+    memory_of,
+    params,
+    sample,
+)
+from osamd.compiled.stepwise import halves
 from osamd.errors import ENCODE, LONGEST, InputError, require_numbers, require_place
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
 from osamd.paper.geometry.base import DecisionSet
 from osamd.paper.methods import Learner
-
-PARTS = 15
-"""Which number of the memory says where the four places of book, meter, statistics and end stand."""
 
 
 class LinearSamples(ABC):
@@ -97,7 +110,7 @@ class LinearCore(LinearSamples):
         start = memory_of(learner)
         statistics = np.zeros(1 + 4 * self.features if standardise else 0)
         ends = len(start) + 3 + np.cumsum([0, len(book), len(meter), len(statistics)])
-        start[PARTS] = len(start)
+        start[AFTER] = len(start)
         self._memory = np.concatenate([start, ends[:3], book, meter, statistics])
         self.book, self.meter, self._statistics = parts(self._memory)
         kind = f"ask {kind_of_round(learner)}"
@@ -105,6 +118,7 @@ class LinearCore(LinearSamples):
         self._ask: Callable[[Array, float], Any] = partial(ask, self._memory)
         if learner.model.classes > 2:
             self.observe = self._observe_several  # type: ignore[method-assign]
+        self._deciding: Array = class_scores(self._memory).deciding
         self._tell: Callable[[int], Any] = partial(tell, self._memory)
         self.confirm: Callable[..., Any] = partial(confirming(), self.meter)
         self._standardise = standardise
@@ -114,16 +128,15 @@ class LinearCore(LinearSamples):
 
     def _observe_several(self, sample: Array, u: float) -> Observation:
         # Compiled code that returns an array cannot be kept on disk, so the scores are copied here.
-        return Observation._make((*self._ask(sample, u)[:-1], of_classes(self._memory)[1].copy()))
+        return Observation._make((*self._ask(sample, u)[:-1], self._deciding.copy()))
 
     def learn(self, y: int, weight: float = 0.0) -> None:
         self._tell(y)
 
     def last(self) -> Array:
-        features, _, size, _ = sizes(self._memory)
-        held = self._statistics[1 + 2 * features :] if self._standardise else self._memory[VECTORS + 5 * size :]
-        sample: Array = held[:features].copy()
-        return sample
+        held = self._statistics[1 + 2 * self.features :] if self._standardise else sample(self._memory)
+        last: Array = held[: self.features].copy()
+        return last
 
     def probabilities(self, score: Any) -> list[float]:
         if np.ndim(score) == 0:
@@ -135,7 +148,7 @@ class LinearCore(LinearSamples):
     def weights(self, *, teacher: bool) -> Array:
         """The plain weights of one of the two models."""
         model = self._learner.model
-        held: Array = params(self._learner, self._memory, 0 if teacher else 1)
+        held: Array = params(self._learner, self._memory, TEACHER if teacher else STUDENT)
         weights: Array = model.weights(held.reshape(model.shape).copy())
         return weights
 
@@ -144,8 +157,8 @@ class LinearCore(LinearSamples):
         model, geometry = self._learner.model, self._learner.geometry
         if model.signed:
             weights = np.concatenate([np.maximum(weights, 0.0), np.maximum(-weights, 0.0)], axis=-1)
-        for i in (0, 1):
-            place = params(self._learner, self._memory, i)
+        for which in (TEACHER, STUDENT):
+            place = params(self._learner, self._memory, which)
             place[:] = geometry.project(weights).reshape(place.shape)
 
     def gather(self, rows: Array) -> None:
@@ -170,8 +183,8 @@ class LinearCore(LinearSamples):
         for name, place in self._places().items():
             place[:] = require_place(arrays, name, place.shape)
         inside = self._learner.geometry.decision_set
-        for i, name in enumerate(("teacher", "student")):
-            _require_inside(name, params(self._learner, self._memory, i), inside)
+        for which, name in ((TEACHER, "teacher"), (STUDENT, "student")):
+            _require_inside(name, params(self._learner, self._memory, which), inside)
         if self._standardise:
             count, spread = self._statistics[0], self._statistics[1 : 1 + 2 * self.features]
             require_within("statistics.count", count, 0, 2.0**53, whole=True)
@@ -179,7 +192,7 @@ class LinearCore(LinearSamples):
             require_within("statistics.squares", spread[self.features :], 0.0, math.inf)
 
     def _places(self) -> dict[str, Array]:
-        teacher, student = (params(self._learner, self._memory, i) for i in (0, 1))
+        teacher, student = (params(self._learner, self._memory, which) for which in (TEACHER, STUDENT))
         gathered = self._statistics[: 1 + 2 * self.features]  # what follows is of the last sample
         return {"teacher": teacher, "student": student, "statistics": gathered}
 
@@ -200,7 +213,7 @@ def _require_inside(name: str, weights: Array, inside: DecisionSet) -> None:
 
 def parts(memory: Any) -> Any:
     """Book, meter and statistics: views of the memory."""
-    at = int(memory[PARTS])
+    at = int(memory[AFTER])
     book, meter, statistics = int(memory[at]), int(memory[at + 1]), int(memory[at + 2])
     return memory[book:meter], memory[meter:statistics], memory[statistics:]
 
@@ -236,11 +249,11 @@ def gather(statistics: Any) -> Any:
 
 
 def flat_score(memory: Any) -> Any:
-    return memory[SEEN + 5]
+    return memory[SCORE]
 
 
 def first_score(memory: Any) -> Any:
-    return of_classes(memory)[1][0]
+    return class_scores(memory).deciding[0]
 
 
 def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
@@ -252,13 +265,13 @@ def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
         lower(helper)
 
     def decide(memory: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
-        memory[2], memory[3] = sigma, floor
-        if x.shape[0] != int(memory[11]):
+        memory[SIGMA], memory[FLOOR] = sigma, floor
+        if x.shape[0] != int(memory[FEATURES]):
             return refused()
         label, query = observe(memory, standardised(parts(memory)[2], x) if standardise else x, u)
         if label < 0:
             return refused()
-        pseudolabel, margin, probability = int(memory[SEEN + 1]), memory[SEEN + 2], memory[SEEN + 3]
+        pseudolabel, margin, probability = int(memory[PSEUDOLABEL]), memory[MARGIN], memory[PROBABILITY]
         return Said(label, query, pseudolabel, margin, probability, margin, NO_SOURCE, NOT_GIVEN)
 
     count = lower(counting(lower(decide)))

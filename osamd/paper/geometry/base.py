@@ -1,4 +1,4 @@
-"""What a geometry is."""
+"""The definition of a geometry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from osamd.numerics import Array
 
 
 class DecisionSet(NamedTuple):
-    """K as solvers want it: low <= w_i <= high, sum_i w_i = total unless None, ||w||_p <= radius.
+    """K in the form that solvers take: low <= w_i <= high, sum_i w_i = total unless None, ||w||_p <= radius.
 
     >>> DecisionSet(radius=1.0)  # the Euclidean ball
     DecisionSet(low=-inf, high=inf, total=None, p=2.0, radius=1.0)
@@ -26,9 +26,12 @@ class DecisionSet(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """A mirror map R that is 1-strongly convex in its norm, and a decision set K; the package states each function.
+    """A mirror map R that is 1-strongly convex in its norm, and a decision set K.
 
-    Parameters, gradients and ridges share any one shape, and are seen as one vector; they are never changed in place.
+    `osamd.paper.geometry` says what each function is.
+
+    Parameters, gradients and ridges share one shape, which may be any, and are treated as one vector. They are never
+    changed in place.
     """
 
     name: str
@@ -47,6 +50,6 @@ class Geometry:
     isotropic: bool = False
     """R and K are unchanged by rotations of the parameters."""
     flat: bool = False
-    """K is the whole space and R quadratic, so a score moves linearly in the slope, by exactly `reach` times it."""
+    """K is the whole space and R is quadratic, so a slope on a score moves it by exactly `reach` times the slope."""
     signed: bool = False
-    """Parameters are pairs (w+, w-) that stand for w+ - w-; the model shows them (x, -x)."""
+    """Parameters are pairs (w+, w-) that stand for w+ - w-; the model gives them (x, -x)."""

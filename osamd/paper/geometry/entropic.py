@@ -11,7 +11,7 @@ from osamd.numerics import Array, lane_sum, tempered_softmax
 from osamd.paper.geometry.base import DecisionSet, Geometry
 
 TINY = float(np.finfo(np.float64).tiny)
-"""Stands in for weights of zero or below, which R does not know; every floor lies above it."""
+"""Replaces weights of zero or below, for which R is not defined; every floor lies above it."""
 
 
 def simplex(scale: float = 1.0, floor: float = 1e-9, *, signed: bool = False) -> Geometry:
@@ -59,11 +59,12 @@ def simplex(scale: float = 1.0, floor: float = 1e-9, *, signed: bool = False) ->
         return float(np.max(np.abs(a)))
 
     def reach(x: Array, ridge: Array) -> float:
-        """The score moves by the variance of x under w / scale; with several classes, of all q_s x_i."""
+        """The score moves by the variance of x under w / scale, or with several classes by that of all q_s x_i."""
         return dual_norm(x) ** 2
 
     def gamma(n: int) -> float:
-        """D(x, z) - D(y, z) is at most half the spread of scale log(x_i / z_i), times ||x - y||_1, as sums agree."""
+        """D(x, z) - D(y, z) is at most half the spread of scale log(x_i / z_i), times ||x - y||_1, as the sums are
+        equal."""
         require_room(n)
         return scale * math.log((scale - (n - 1) * floor) / floor)
 

@@ -12,11 +12,11 @@ from osamd.numerics import NEWTON, Array, dot
 from osamd.paper.geometry.base import DecisionSet, Geometry
 
 FAR = 1e100
-"""A radius lies between 1 / FAR and FAR, so that its square is a number; points beyond sqrt(FAR) radii are scaled."""
+"""A radius lies between 1 / FAR and FAR, so that its square is finite; points beyond sqrt(FAR) radii are scaled."""
 
 
 def l2_norm(w: Array) -> float:
-    """||w||_2, in the stated order."""
+    """||w||_2, summed in the stated order."""
     return math.sqrt(dot(w.ravel(), w.ravel()))
 
 
@@ -30,7 +30,7 @@ def _euclidean_divergence(v: Array, w: Array) -> float:
 
 
 def _euclidean_reach(x: Array, ridge: Array) -> float:
-    """sum_i x_i^2 / (1 + ridge_i), exact until K stops the step: a projection in that metric only shortens the way."""
+    """sum_i x_i^2 / (1 + ridge_i), exact until K stops the step: a projection in that metric only shortens the step."""
     return dot(x / (1.0 + ridge), x)
 
 
@@ -99,9 +99,9 @@ def ball(radius: float = 1.0) -> Geometry:
         """z / (c + mu) with mu >= 0 the multiplier of the ball.
 
         mu is the root of 1 / ||z / (c + mu)|| = 1 / radius; the left side is concave in mu and nearly linear, so
-        Newton from the left is monotone and fast (Moré and Sorensen, 1983). For a z so far out that its square may
-        overflow, z and c are divided by its largest entry, which moves no minimiser, and mu starts at the bound
-        max |z| / radius - max c.
+        Newton's method from the left is monotone and fast (Moré and Sorensen, 1983). For a z so far out that its square
+        may overflow, z and c are divided by the largest entry of z, which moves no minimiser, and mu starts at the
+        bound max |z| / radius - max c.
         """
         mu = 0.0
         top = float(np.max(np.abs(z)))
@@ -126,7 +126,7 @@ def box(low: float = -1.0, high: float = 1.0) -> Geometry:
     >>> box(-1.0, 1.0).step(np.array([0.5, 0.5]), np.array([-2.0, 1.0])).tolist()
     [1.0, -0.5]
     """
-    low = require_number("box", "low", low, math.isfinite, "low must be a finite number; it is the least weight.")
+    low = require_number("box", "low", low, math.isfinite, "low must be a finite number; it is the smallest weight.")
     high = require_number("box", "high", high, math.isfinite, "high must be a finite number; it is the largest weight.")
     if not low < high:
         raise InputError(f"`box(low={low}, high={high})`: low must be below high.")

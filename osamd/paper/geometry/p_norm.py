@@ -31,8 +31,8 @@ def _link(w: Array, p: float) -> Array:
 def _log_coordinates(log_z: Array, log_ridge: Array, log_a: float, p: float) -> tuple[Array, Array]:
     """The t = log v with a v^(p-1) + ridge v = z, and dt / d log a.
 
-    The logarithm of the left side is a log-sum-exp in t: convex and increasing, so Newton from the right of the root
-    is monotone.
+    The logarithm of the left side is a log-sum-exp in t: convex and increasing, so Newton's method from the right of
+    the root is monotone.
     """
     t = np.minimum((log_z - log_a) / (p - 1.0), log_z - log_ridge)
     for _ in range(NEWTON):
@@ -58,8 +58,8 @@ def _log_norm(log_z: Array, log_ridge: Array, log_a: float, p: float) -> tuple[A
 def _free_coordinates(log_z: Array, log_ridge: Array, high: float, p: float) -> tuple[Array, float]:
     """log |v| and log N = log ||v||_p of the minimiser over the whole space, where a = N^(2-p) / (p-1).
 
-    log ||v(a(N))|| - log N falls in log N with a slope of at most -1, so the error at any point brackets the root;
-    `high`, the log N without a ridge, is an upper end.
+    log ||v(a(N))|| - log N falls in log N with a slope of at most -1, so the error at any point brackets the root.
+    `high`, the log N without a ridge, is an upper end of the bracket.
     """
     log_n, low = high, -math.inf
     t = log_z
@@ -96,7 +96,7 @@ def _ridge_step(z: Array, ridge: Array, p: float, radius: float) -> Array:
     """argmin ||v||_p^2 / (2 (p-1)) + sum_i ridge_i v_i^2 / 2 - <z, v> over ||v||_p <= radius.
 
     Optimality: a |v_i|^(p-1) + ridge_i |v_i| = |z_i| with a = N^(2-p) (1/(p-1) + mu), N = ||v||_p, and mu >= 0 the
-    multiplier of the ball. First N with mu = 0; where that lies outside the ball, N = radius and mu.
+    multiplier of the ball. N is found first with mu = 0; if that lies outside the ball, N = radius and mu is found.
     """
     flat_z = z.ravel()
     nonzero = flat_z != 0.0
@@ -124,7 +124,7 @@ def p_norm(p: float = 1.5, radius: float = math.inf) -> Geometry:
     >>> p_norm(2.0).step(np.array([1.0, 2.0]), np.array([0.5, 0.0])).round(12).tolist()
     [0.5, 2.0]
     """
-    rule = "p must lie in (1, 2]; 2 is Euclidean, near 1 acts like exponentiated gradient."
+    rule = "p must lie in (1, 2]; 2 is Euclidean, and values near 1 act like exponentiated gradient."
     p = require_number("p_norm", "p", p, lambda v: 1.0 < v <= 2.0, rule)
     radius = require_positive("p_norm", "radius", radius, infinite=True)
     q = p / (p - 1.0)
@@ -155,7 +155,7 @@ def p_norm(p: float = 1.5, radius: float = math.inf) -> Geometry:
         return _norm(a, q)
 
     def reach(x: Array, ridge: Array) -> float:
-        """R is 1-strongly convex, so its dual is 1-smooth in the dual norm; a ridge only shortens the way."""
+        """R is 1-strongly convex, so its dual is 1-smooth in the dual norm; a ridge only shortens the step."""
         return dual_norm(x) ** 2
 
     return Geometry(

@@ -1,5 +1,5 @@
-"""Hard streams: does the learner that people get by default ever leave them worse off, and is it right all the same?
+"""Hard streams: does the default learner ever leave people worse off, and how accurate is it?
 
-`osamd robustness` runs the groups of `osamd.reproduce.robustness.groups`: drifting streams, hard tables, still streams
-beside the source model left alone, and drifting streams whose labels come late.
+`osamd robustness` runs the groups of `osamd.reproduce.robustness.groups`: drifting streams, hard tables, streams
+without drift beside the unchanged source model, and drifting streams whose labels come late.
 """

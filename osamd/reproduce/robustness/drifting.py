@@ -1,8 +1,8 @@
-"""Drifting streams: the preset beside the paper's OSAMD at the same budget, and OMD with every label.
+"""Drifting streams: the preset, the paper's OSAMD at the same budget, and OMD with every label.
 
-All streams are the paper's Rotating Gaussian with a hardship or a change around it. Every method begins from the same
-`SOURCE` labelled samples. Accuracy is against the true labels, also where those that are told are noisy. There are two
-groups on the same streams: one in which labels come at once, and one in which they come `LATE` rounds later.
+All streams are the paper's Rotating Gaussian with a hardship or a change. Every method starts from the same `SOURCE`
+labelled samples. Accuracy is measured against the true labels, even if the labels that come are noisy. There are two
+groups on the same streams: in one labels come at once, in the other `LATE` rounds later.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from osamd.evaluation.recovery import POINT, WINDOW, Recovery, recovery
 from osamd.learner.linear import OSAMD
 from osamd.paper.methods import METHODS, PRESET
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
-from osamd.reproduce.robustness.plans import Plan, in_percent
-from osamd.reproduce.robustness.playing import Run, play, rounds_of
+from osamd.reproduce.robustness.plans import RobustnessPlan, in_percent
+from osamd.reproduce.robustness.playing import RobustnessRun, play, rounds_of
 from osamd.reproduce.rotating_gaussian import paper_settings
 from osamd.streams import (
     Changed,
@@ -39,27 +39,27 @@ from osamd.streams import (
 )
 
 SOURCE = 200
-"""Labelled samples of the first domain that every method starts from."""
+"""The number of labelled samples of the first domain that every method starts from."""
 ROUNDS, BUDGETS = 4000, (0.05,)
 LATE = 200
-"""Rounds that a label takes in the group of late labels."""
+"""The delay of a label, in rounds, in the group of late labels."""
 NOISE, RATIO, IRRELEVANT = 0.1, 20.0, 20
 
 
 def still(rounds: int) -> Rotating:
-    """The first domain for ever."""
+    """The first domain, without drift."""
     stream = rotating_gaussian(rounds)
     stream.turn = 0.0
     return stream
 
 
 def flip(stream: Stream) -> Stream:
-    """All labels swapped from the middle on."""
+    """The stream with all labels swapped from the middle on."""
     return Changed(stream, relabel([1, 0]), abrupt(stream.rounds // 2))
 
 
 def gradual_flip(stream: Stream) -> Stream:
-    """The same, a round at a time: the share of swapped labels grows over the middle quarter."""
+    """The same, gradually: the share of swapped labels grows over the middle quarter."""
     return Changed(stream, relabel([1, 0]), gradual(3 * stream.rounds // 8, 5 * stream.rounds // 8))
 
 
@@ -82,13 +82,13 @@ STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
         lambda n: IrrelevantFeatures(flip(rotating_gaussian(n)), IRRELEVANT),
     ),
 }
-"""By name: a title, and the stream of so many rounds."""
+"""By name: a title, and a function from the number of rounds to the stream."""
 
 ENDS = {"gradual": 5 / 8}
-"""Where recovery begins at the end of a change and not where it begins to move: the share of the rounds."""
+"""Streams whose recovery is counted from the end of a change and not from its start, as a share of the rounds."""
 
 LEVEL_STREAM, LEVEL_METHOD = "rotation", "omd-all"
-"""Back is back within a point of the accuracy of this method on this stream: all labels, and no flip."""
+"""Recovered means within a point of the accuracy of this method on this stream: with all labels, and no flip."""
 
 
 def _paper() -> dict[str, Any]:
@@ -128,13 +128,13 @@ LEARNERS: dict[str, Entrant] = {
     "osamd-preset-late": Entrant(f"{PRESET.title}, labels late", _preset, _LATE),
     "osamd-standardised-late": Entrant(f"{_OSAMD}, standardised, late", partial(_standardised, "osamd"), _LATE),
 }
-"""The paper's settings are for features as they come; on standardised ones stand the defaults of the class."""
+"""The paper's settings are for features as they come; standardised features use the defaults of `OSAMD`."""
 
 DRIFT = ("osamd-preset", "osamd", "osamd-standardised", "omd-all", "omd-all-standardised")
 LATE_LABELS = ("osamd-preset", "osamd-preset-late", "osamd-standardised-late", "omd-all")
 
 
-class Task(NamedTuple):
+class DriftTask(NamedTuple):
     """One run: a learner of `LEARNERS` on a stream of `STREAMS` and a seed."""
 
     stream: str
@@ -144,10 +144,10 @@ class Task(NamedTuple):
     budget: float
 
 
-def tasks(learners: Sequence[str], plan: Plan) -> list[Task]:
+def tasks(learners: Sequence[str], plan: RobustnessPlan) -> list[DriftTask]:
     """All runs of a plan."""
     return [
-        Task(stream, learner, seed, plan.rounds or ROUNDS, budget)
+        DriftTask(stream, learner, seed, plan.rounds or ROUNDS, budget)
         for budget in plan.budgets or BUDGETS
         for stream in STREAMS
         for learner in learners
@@ -155,7 +155,7 @@ def tasks(learners: Sequence[str], plan: Plan) -> list[Task]:
     ]
 
 
-def run(task: Task) -> Run:
+def run(task: DriftTask) -> RobustnessRun:
     """Play one learner on one stream."""
     stream, entrant = STREAMS[task.stream][1](task.rounds), LEARNERS[task.learner]
     settings = entrant.settings()
@@ -165,20 +165,20 @@ def run(task: Task) -> Run:
     return play(learner, rounds_of(stream, task.seed), entrant.answers, task.seed)
 
 
-Runs = Mapping[str, Mapping[str, Sequence[Run]]]
+Runs = Mapping[str, Mapping[str, Sequence[RobustnessRun]]]
 """By stream and learner, one for each seed."""
 
 
 def changes(stream: str, rounds: int) -> list[int]:
-    """The rounds from which recovery is counted: where a flip begins, or where a gradual one has ended."""
+    """The rounds from which recovery is counted: where a flip begins, or where a gradual flip has ended."""
     if stream in ENDS:
         return [int(ENDS[stream] * rounds)]
     drift = STREAMS[stream][1](rounds).drift
     return [] if drift is None else list(drift.changes)
 
 
-def report(learners: Sequence[str], when: str, plan: Plan, done: Sequence[Run]) -> Report:
-    """Accuracy and labels of every learner on every stream, and rounds and labels until back after each change.
+def report(learners: Sequence[str], when: str, plan: RobustnessPlan, done: Sequence[RobustnessRun]) -> Report:
+    """Accuracy and labels of every learner on every stream, and rounds and labels to recovery after each change.
 
     `when` says in words when labels come.
     """
@@ -187,7 +187,7 @@ def report(learners: Sequence[str], when: str, plan: Plan, done: Sequence[Run]) 
     for budget in plan.budgets or BUDGETS:
         runs = {
             stream: {
-                learner: [found[Task(stream, learner, seed, rounds, budget)] for seed in range(plan.seeds)]
+                learner: [found[DriftTask(stream, learner, seed, rounds, budget)] for seed in range(plan.seeds)]
                 for learner in learners
             }
             for stream in STREAMS
@@ -205,8 +205,8 @@ drift_report = partial(report, DRIFT, "labels at once")
 late_report = partial(report, LATE_LABELS, f"late: by {LATE} rounds")
 
 
-def _stream(name: str, by: Mapping[str, Sequence[Run]], rounds: int, level: float) -> dict[str, Any]:
-    """What is written of one stream."""
+def _stream(name: str, by: Mapping[str, Sequence[RobustnessRun]], rounds: int, level: float) -> dict[str, Any]:
+    """The results of one stream, as the report's JSON holds them."""
     starts = changes(name, rounds)
     learners = {}
     for learner, some in by.items():
@@ -233,7 +233,7 @@ def _stream(name: str, by: Mapping[str, Sequence[Run]], rounds: int, level: floa
 
 
 def _tables(
-    learners: Sequence[str], when: str, plan: Plan, budget: float, level: float, streams: Mapping[str, Any]
+    learners: Sequence[str], when: str, plan: RobustnessPlan, budget: float, level: float, streams: Mapping[str, Any]
 ) -> list[Table]:
     titles = [LEARNERS[name].title for name in learners]
     over = in_seeds(plan.seeds, ", mean ± half-width of the 90 % interval")

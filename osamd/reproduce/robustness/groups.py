@@ -1,4 +1,4 @@
-"""The groups of `osamd robustness`: what each measures, and how many rounds and which budgets it has by default."""
+"""The groups of `osamd robustness`, and how they are run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from osamd.errors import InputError, nearest
 from osamd.evaluation.many import run_many
 from osamd.reporting.tables import Report, Table
 from osamd.reproduce.robustness import drifting, hard_tables, harm, harm_report
-from osamd.reproduce.robustness.plans import Plan
+from osamd.reproduce.robustness.plans import RobustnessPlan
 
 
 class Group(NamedTuple):
-    """Streams that are measured together: their tasks, how one is run, and the report of all."""
+    """Streams that are measured together: their tasks, how one task is run, and the report on all."""
 
     title: str
-    tasks: Callable[[Plan], Sequence[Any]]
+    tasks: Callable[[RobustnessPlan], Sequence[Any]]
     run: Callable[[Any], Any]
-    report: Callable[[Plan, Sequence[Any]], Report]
-    """From the plan and what the tasks gave, in their order."""
+    report: Callable[[RobustnessPlan, Sequence[Any]], Report]
+    """Takes the plan and the results of the tasks, in their order."""
 
 
 GROUPS = {
@@ -28,26 +28,30 @@ GROUPS = {
     "harm": Group("do no harm", harm.tasks, harm.run, harm_report.report),
     "late": Group("drifting streams, late labels", drifting.late_tasks, drifting.run, drifting.late_report),
 }
-"""By the name that the command knows them by, in the order in which they are run."""
+"""By their names on the command line, in the order in which they are run."""
 
 
 def named(given: Sequence[str]) -> list[str]:
-    """The groups that a user named, in our order; all of them where none is named."""
+    """The groups that a user named, in our order, or all of them if none is named."""
     for name in given:
         if name not in GROUPS:
             raise InputError(f"`--group {name}`: no such group. {nearest(name, GROUPS)}")
     return [name for name in GROUPS if name in given or not given]
 
 
-def number_of_tasks(names: Sequence[str], plan: Plan) -> int:
-    """How many tasks `measure` has, for a progress bar."""
+def number_of_tasks(names: Sequence[str], plan: RobustnessPlan) -> int:
+    """The number of tasks of `measure`, for a progress bar."""
     return sum(len(GROUPS[name].tasks(plan)) for name in names)
 
 
 def measure(
-    names: Sequence[str], plan: Plan, *, workers: int | None = None, progress: Callable[[], None] | None = None
+    names: Sequence[str],
+    plan: RobustnessPlan,
+    *,
+    workers: int | None = None,
+    progress: Callable[[], None] | None = None,
 ) -> Report:
-    """Run these groups one after the other; their tables, and their content under their names."""
+    """Run these groups one after another; returns their tables, and their content by name."""
     tables: list[Table] = []
     content = {}
     for name in names:

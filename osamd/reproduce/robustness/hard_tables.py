@@ -1,7 +1,7 @@
 """Hard tables: a trending column, outliers, many tight classes, many features, a rare class that overlaps.
 
-The default learner starts from a fitted source and from nothing, beside the source model left alone. Balanced accuracy,
-the mean of the accuracies of the classes, stands beside accuracy: with 6 % positives the latter says little.
+The default learner starts from a fitted source model and from nothing, and is compared with the unchanged source model.
+Balanced accuracy, the mean of the accuracies of the classes, is reported too: with 6 % positives, accuracy says little.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from osamd.evaluation.answers import Answers
 from osamd.evaluation.intervals import mean_90
 from osamd.learner.linear import OSAMD
 from osamd.reporting.tables import Report, Table, in_seeds
-from osamd.reproduce.robustness.plans import Plan, in_percent
-from osamd.reproduce.robustness.playing import Run, left_alone, play, rounds_of
+from osamd.reproduce.robustness.plans import RobustnessPlan, in_percent
+from osamd.reproduce.robustness.playing import RobustnessRun, left_alone, play, rounds_of
 from osamd.streams import (
     IrrelevantFeatures,
     MachineTable,
@@ -29,7 +29,7 @@ from osamd.streams import (
 )
 
 SOURCE = 600
-"""Labelled samples that the source model is fitted to."""
+"""The number of labelled samples that the source model is fitted to."""
 ROUNDS, BUDGETS = 4000, (0.01, 0.05)
 
 FEATURES, RELEVANT = 500, 10
@@ -37,12 +37,12 @@ POSITIVES = 0.06
 
 
 def wide(rounds: int) -> Stream:
-    """A logistic table of which few features matter; the best accuracy is 90 %."""
+    """A logistic table in which few features matter; the best accuracy is 90 %."""
     return IrrelevantFeatures(logistic_table(rounds, features=RELEVANT, strength=5.3), FEATURES - RELEVANT)
 
 
 def rare(rounds: int) -> Stream:
-    """Two Gaussian classes, two deviations apart, of which one is rare; the best balanced accuracy is 84 %."""
+    """Two Gaussian classes, two standard deviations apart, one of them rare; the best balanced accuracy is 84 %."""
     equal = overlapping_gaussians(rounds, classes=2, features=8, distance=1.0)
     return RareClass(equal, rare=1, ratio=(1.0 - POSITIVES) / POSITIVES)
 
@@ -56,17 +56,17 @@ STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
     "wide": ("500 features, 10 matter", wide),
     "rare": ("6 % positives that overlap", rare),
 }
-"""By name: a title, and the stream of so many rounds."""
+"""By name: a title, and a function from the number of rounds to the stream."""
 
 STARTS = {
     "left-alone": "source left alone",
     "from-source": "from the source",
     "from-nothing": "from nothing",
 }
-"""What stands in a column: the source model, and the default learner by where it starts."""
+"""The columns of the table: the source model, and the default learner by where it starts."""
 
 
-class Task(NamedTuple):
+class TableTask(NamedTuple):
     """All starts on one stream and seed."""
 
     stream: str
@@ -75,18 +75,18 @@ class Task(NamedTuple):
     budget: float
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: RobustnessPlan) -> list[TableTask]:
     """All runs of a plan."""
     return [
-        Task(stream, seed, plan.rounds or ROUNDS, budget)
+        TableTask(stream, seed, plan.rounds or ROUNDS, budget)
         for budget in plan.budgets or BUDGETS
         for stream in STREAMS
         for seed in range(plan.seeds)
     ]
 
 
-def run(task: Task) -> dict[str, Run]:
-    """By start: the run of one stream and seed."""
+def run(task: TableTask) -> dict[str, RobustnessRun]:
+    """Play one stream and seed from every start; returns the runs by start."""
     stream = STREAMS[task.stream][1](task.rounds)
     rounds, classes = rounds_of(stream, task.seed), range(len(stream.classes))
     settings: dict[str, Any] = {"classes": list(classes), "budget": task.budget, "seed": task.seed}
@@ -98,7 +98,7 @@ def run(task: Task) -> dict[str, Run]:
     }
 
 
-def report(plan: Plan, done: Sequence[dict[str, Run]]) -> Report:
+def report(plan: RobustnessPlan, done: Sequence[dict[str, RobustnessRun]]) -> Report:
     """Accuracy and balanced accuracy of every start on every stream."""
     found = dict(zip(tasks(plan), done, strict=True))
     rounds, tables, contents = plan.rounds or ROUNDS, [], []
@@ -107,7 +107,7 @@ def report(plan: Plan, done: Sequence[dict[str, Run]]) -> Report:
             name: {
                 "title": title,
                 "starts": {
-                    start: _summary([found[Task(name, seed, rounds, budget)][start] for seed in range(plan.seeds)])
+                    start: _summary([found[TableTask(name, seed, rounds, budget)][start] for seed in range(plan.seeds)])
                     for start in STARTS
                 },
             }
@@ -118,7 +118,7 @@ def report(plan: Plan, done: Sequence[dict[str, Run]]) -> Report:
     return Report(tables, {"rounds": rounds, "source": SOURCE, "budgets": contents})
 
 
-def _summary(runs: Sequence[Run]) -> dict[str, Any]:
+def _summary(runs: Sequence[RobustnessRun]) -> dict[str, Any]:
     return {
         "accuracy": mean_90([one.accuracy for one in runs])._asdict(),
         "balanced_accuracy": mean_90([one.balanced_accuracy for one in runs])._asdict(),
@@ -127,7 +127,7 @@ def _summary(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _table(plan: Plan, budget: float, streams: Mapping[str, Any]) -> Table:
+def _table(plan: RobustnessPlan, budget: float, streams: Mapping[str, Any]) -> Table:
     setting = f"{plan.rounds or ROUNDS} rounds, budget {in_percent(budget)}, mean of {in_seeds(plan.seeds)}"
     return Table(
         f"Hard tables: accuracy % / balanced accuracy %, {setting}",

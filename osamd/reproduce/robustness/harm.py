@@ -1,7 +1,7 @@
-"""Do no harm: the default learner on streams that stand still, beside its source model left alone.
+"""Do no harm: the default learner on streams without drift, compared with its unchanged source model.
 
-Nothing drifts, so the model that people had is as good at the end as at the start, and whatever the learner makes of
-samples and answers must not be worse. Each stream is played for every way of answering and every budget of it.
+Nothing drifts, so the model that people had is as good at the end as at the start, and the learner must not be worse,
+whatever the samples and answers are. Each stream is played for every way of answering at each of its budgets.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import NamedTuple
 from osamd.evaluation.answers import Answers, Delay
 from osamd.learner.linear import OSAMD
 from osamd.reproduce.robustness.drifting import still
-from osamd.reproduce.robustness.plans import Plan
-from osamd.reproduce.robustness.playing import Rounds, Run, left_alone, play, rounds_of
+from osamd.reproduce.robustness.plans import RobustnessPlan
+from osamd.reproduce.robustness.playing import RobustnessRun, Rounds, left_alone, play, rounds_of
 from osamd.streams import (
     MachineTable,
     Reshuffled,
@@ -26,7 +26,7 @@ from osamd.streams import (
 )
 
 SOURCE = 600
-"""Labelled rows that the source model is fitted to; a table of fewer than twice as many gives half of its rows."""
+"""The number of labelled rows that the source model is fitted to; a table of fewer than 1,200 rows gives half."""
 ROUNDS = 20_000
 
 STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
@@ -38,11 +38,11 @@ STREAMS: dict[str, tuple[str, Callable[[int], Stream]]] = {
     "rotating-gaussian": ("Rotating Gaussian, still", still),
     "machine": ("machine table", MachineTable),
 }
-"""By name: a title, and the stream of so many rounds. The first takes longest, and is begun first."""
+"""By name: a title, and a function from the number of rounds to the stream. The slowest comes first."""
 
 
 class Bar(NamedTuple):
-    """How many points below the source model the accuracy may lie: in the mean over seeds, and on the worst seed."""
+    """How many points the accuracy may lie below the source model's: in the mean over seeds, and on the worst seed."""
 
     mean: float
     worst: float | None
@@ -58,7 +58,7 @@ class Way(NamedTuple):
 
 
 UNSURE = (0.01, 0.05, 0.2)
-"""Budgets where answers are missing, late or wrong."""
+"""Budgets for answers that are missing, late or wrong."""
 
 WAYS: dict[str, Way] = {
     "nobody": Way("nobody answers", Answers(nobody=True), UNSURE, Bar(0.5, 1.5)),
@@ -69,7 +69,7 @@ WAYS: dict[str, Way] = {
 }
 
 
-class Task(NamedTuple):
+class HarmTask(NamedTuple):
     """All ways and budgets on one stream and seed, which share the rounds and the source model."""
 
     stream: str
@@ -85,7 +85,7 @@ class Setting(NamedTuple):
     budget: float
 
 
-class Outcome(NamedTuple):
+class RunSummary(NamedTuple):
     """One run in numbers, as fractions."""
 
     accuracy: float
@@ -97,10 +97,10 @@ class Outcome(NamedTuple):
 
 
 class Harm(NamedTuple):
-    """All runs of one task, and the source model left alone."""
+    """All runs of one task, and the unchanged source model."""
 
-    alone: Outcome
-    played: dict[Setting, Outcome]
+    alone: RunSummary
+    played: dict[Setting, RunSummary]
 
 
 def settings(budgets: tuple[float, ...] | None) -> list[Setting]:
@@ -108,14 +108,14 @@ def settings(budgets: tuple[float, ...] | None) -> list[Setting]:
     return [Setting(name, budget) for name, way in WAYS.items() for budget in budgets or way.budgets]
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: RobustnessPlan) -> list[HarmTask]:
     """All runs of a plan."""
-    still_wine(1)  # where scikit-learn is missing it is refused here, before any group has been run
+    still_wine(1)  # refuses here, before any group has run, if scikit-learn is missing
     budgets = None if plan.budgets is None else tuple(plan.budgets)
-    return [Task(name, seed, plan.rounds or ROUNDS, budgets) for name in STREAMS for seed in range(plan.seeds)]
+    return [HarmTask(name, seed, plan.rounds or ROUNDS, budgets) for name in STREAMS for seed in range(plan.seeds)]
 
 
-def run(task: Task) -> Harm:
+def run(task: HarmTask) -> Harm:
     """Play every way at every budget on one stream and seed."""
     stream = STREAMS[task.stream][1](task.rounds)
     count = min(SOURCE, stream.warmup) if isinstance(stream, Reshuffled) else SOURCE
@@ -125,12 +125,12 @@ def run(task: Task) -> Harm:
     return Harm(_outcome(alone), played)
 
 
-def _played(stream: Stream, count: int, rounds: Rounds, setting: Setting, seed: int) -> Run:
+def _played(stream: Stream, count: int, rounds: Rounds, setting: Setting, seed: int) -> RobustnessRun:
     classes = list(range(len(stream.classes)))
     learner = OSAMD.from_source(*stream.source(count, seed), classes=classes, budget=setting.budget, seed=seed)
     return play(learner, rounds, WAYS[setting.way].answers, seed)
 
 
-def _outcome(run: Run) -> Outcome:
+def _outcome(run: RobustnessRun) -> RunSummary:
     quarter = run.right[-max(1, len(run.right) // 4) :]
-    return Outcome(run.accuracy, run.balanced_accuracy, float(quarter.mean()), run.labels, run.health)
+    return RunSummary(run.accuracy, run.balanced_accuracy, float(quarter.mean()), run.labels, run.health)

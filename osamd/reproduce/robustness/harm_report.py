@@ -1,4 +1,4 @@
-"""What is reported of still streams: points above the source model left alone, and which bars hold."""
+"""The report on streams without drift: points above the unchanged source model, and which bars hold."""
 
 from __future__ import annotations
 
@@ -8,15 +8,26 @@ from typing import Any
 
 from osamd.evaluation.intervals import mean_90
 from osamd.reporting.tables import Report, Table, in_seeds
-from osamd.reproduce.robustness.harm import ROUNDS, SOURCE, STREAMS, WAYS, Bar, Harm, Outcome, Setting, settings, tasks
-from osamd.reproduce.robustness.plans import Plan, in_percent
+from osamd.reproduce.robustness.harm import (
+    ROUNDS,
+    SOURCE,
+    STREAMS,
+    WAYS,
+    Bar,
+    Harm,
+    RunSummary,
+    Setting,
+    settings,
+    tasks,
+)
+from osamd.reproduce.robustness.plans import RobustnessPlan, in_percent
 
 BROKEN = " !"
 """Marks a difference that breaks its bar."""
 
 
-def report(plan: Plan, done: Sequence[Harm]) -> Report:
-    """For every way of answering a table of all streams and budgets, and one that says which bars hold."""
+def report(plan: RobustnessPlan, done: Sequence[Harm]) -> Report:
+    """A table of all streams and budgets for every way of answering, and one that says which bars hold."""
     found = dict(zip(tasks(plan), done, strict=True))
     by_stream = {name: [harm for task, harm in found.items() if task.stream == name] for name in STREAMS}
     budgets = None if plan.budgets is None else tuple(plan.budgets)
@@ -32,13 +43,13 @@ def report(plan: Plan, done: Sequence[Harm]) -> Report:
     return Report([*tables, _bars(ways, over)], content)
 
 
-def _accuracies(some: Sequence[Outcome]) -> dict[str, Any]:
+def _accuracies(some: Sequence[RunSummary]) -> dict[str, Any]:
     measures = ("accuracy", "balanced_accuracy", "last_quarter")
     return {name: mean_90([getattr(one, name) for one in some])._asdict() for name in measures}
 
 
 def _way(name: str, cells: Sequence[Setting], by_stream: Mapping[str, Sequence[Harm]]) -> dict[str, Any]:
-    """What is written of one way of answering."""
+    """The results of one way of answering, as the report's JSON holds them."""
     way = WAYS[name]
     return {
         "title": way.title,
@@ -99,7 +110,7 @@ def _points(cell: Mapping[str, Any]) -> str:
 
 
 def _words(cells: Sequence[Mapping[str, Any]]) -> str:
-    """How often each word was said at the end, over all budgets and seeds."""
+    """How often each state of health occurred at the end, over all budgets and seeds."""
     said: Counter[str] = Counter()
     for cell in cells:
         said.update(cell["health"])
@@ -116,7 +127,7 @@ def _rule(bar: Mapping[str, Any]) -> str:
 
 
 def _bars(ways: Mapping[str, Any], over: str) -> Table:
-    """Which bars hold, in one row for each way of answering, with the stream and budget that are worst."""
+    """Which bars hold: one row for each way of answering, with its worst stream and budget."""
     rows = []
     for way in ways.values():
         cells = [(stream["title"], cell) for stream in way["streams"].values() for cell in stream["budgets"]]

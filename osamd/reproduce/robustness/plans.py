@@ -1,4 +1,4 @@
-"""What is asked of a run of `osamd robustness`, and how shares are written in its tables."""
+"""The plan of a run of `osamd robustness`, and how its tables write shares."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Plan(NamedTuple):
-    """How much to run: seeds 0, ..., seeds - 1, and rounds and budgets where a group is not to have its own."""
+class RobustnessPlan(NamedTuple):
+    """How much to run: seeds 0, ..., seeds - 1, and rounds and budgets if they differ from the defaults of a group."""
 
     seeds: int
     rounds: int | None = None
@@ -15,7 +15,7 @@ class Plan(NamedTuple):
 
 
 def in_percent(share: float) -> str:
-    """A share as tables write it.
+    """A share as the tables write it.
 
     >>> in_percent(0.05), in_percent(0.005)
     ('5 %', '0.5 %')

@@ -1,4 +1,4 @@
-"""One learner on one hard stream, beside the source model that is left alone."""
+"""Play one learner on one hard stream, or the unchanged source model."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from osamd.streams.base import Labels
 
 
 class Rounds(NamedTuple):
-    """All rounds of a stream on one seed: samples, the labels that are told, and the true ones."""
+    """All rounds of a stream on one seed: the samples, the labels that queries get, and the true labels."""
 
     x: Array
     y: Labels
     truth: Labels
 
 
-class Run(NamedTuple):
-    """By round: whether the decision was right, whether the label was asked for, and the true class."""
+class RobustnessRun(NamedTuple):
+    """For each round, whether the decision was right, whether the label was asked for, and the true class."""
 
     right: NDArray[np.bool_]
     asked: NDArray[np.bool_]
     truth: Labels
     health: str = ""
-    """What the learner said of itself after the last round."""
+    """The learner's own state of health after the last round."""
 
     @property
     def accuracy(self) -> float:
-        """The share of rounds that were decided rightly."""
+        """The share of rounds that were decided correctly."""
         return float(self.right.mean())
 
     @property
@@ -45,42 +45,42 @@ class Run(NamedTuple):
 
     @property
     def balanced_accuracy(self) -> float:
-        """The mean over the classes that occur of the accuracy among their rounds."""
+        """The accuracy per class, averaged over the classes that occur."""
         return balanced(self.right, self.truth)
 
     def accuracy_of(self, index: int) -> float:
-        """Among the rounds of one class, of which a short stream may have none: then it is 1."""
+        """The accuracy in the rounds of one class; 1 if there are none, as may happen on a short stream."""
         right = self.right[self.truth == index]
         return float(right.mean()) if len(right) else 1.0
 
 
 def rounds_of(stream: Stream, seed: int) -> Rounds:
-    """The rounds of a stream, with the true labels where a hardship makes others of them."""
+    """The rounds of a stream, with the true labels even if a hardship changes them."""
     x, y = stream.sample(seed)
     return Rounds(np.ascontiguousarray(x), y, stream.truth(seed) if isinstance(stream, Hardship) else y)
 
 
-def play(learner: OSAMD, rounds: Rounds, answers: Answers, seed: int) -> Run:
-    """Play a learner, whose classes are their indices, over all rounds; accuracy is against the true labels."""
+def play(learner: OSAMD, rounds: Rounds, answers: Answers, seed: int) -> RobustnessRun:
+    """Play a learner whose classes are class indices over all rounds; accuracy is against the true labels."""
     decided, asked = np.zeros(len(rounds.y), dtype=np.int64), np.zeros(len(rounds.y), dtype=np.bool_)
     ask, take = learner.ask, Desk(learner, learner.classes, answers, seed).take
     for t, (row, label) in enumerate(zip(rounds.x, rounds.y.tolist(), strict=True)):
         decision = ask(row)
         decided[t], asked[t] = decision.label, decision.query
         take(decision, label)
-    return Run(decided == rounds.truth, asked, rounds.truth, health_word(learner))
+    return RobustnessRun(decided == rounds.truth, asked, rounds.truth, health_word(learner))
 
 
-def left_alone(stream: Stream, rounds: Rounds, count: int, seed: int) -> Run:
-    """The model that `OSAMD.from_source` fits to the source, with no round played after it."""
+def left_alone(stream: Stream, rounds: Rounds, count: int, seed: int) -> RobustnessRun:
+    """The decisions of the model that `OSAMD.from_source` fits to the source, without any learning afterwards."""
     classes = len(stream.classes)
     weights = source.fit(*stream.source(count, seed), classes)
     scores = rounds.x @ weights[..., :-1].T + weights[..., -1]
     decided = scores.argmax(axis=1) if classes > 2 else (scores > 0.0).astype(np.int64)
-    return Run(decided == rounds.truth, np.zeros(len(rounds.y), dtype=np.bool_), rounds.truth)
+    return RobustnessRun(decided == rounds.truth, np.zeros(len(rounds.y), dtype=np.bool_), rounds.truth)
 
 
 def health_word(learner: OSAMD) -> str:
-    """The word for the state that the learner is in after its last round."""
+    """The word for the learner's state of health after its last round."""
     health = learner.health()
     return str(getattr(health, "state", "collapsed" if health.collapsed else "not collapsed"))

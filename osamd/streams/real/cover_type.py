@@ -1,4 +1,4 @@
-"""Cover-Type: the forest at a place, sorted by its distance to water."""
+"""Cover-Type: the type of forest at a place, with the rows sorted by distance to water."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from osamd.streams.downloads import Arrays, DataFolder, RawFile, cached, data_fo
 from osamd.streams.real.recorded import Recorded
 
 FEATURES, DISTANCE = 54, 3
-"""Columns before that of the class, and the one of the horizontal distance to hydrology."""
+"""The number of columns before the class, and the column of the horizontal distance to hydrology."""
 
 RAW = RawFile(
     "covertype/covtype.data.gz",
@@ -23,17 +23,17 @@ RAW = RawFile(
     member="covtype.data.gz",
 )
 UNPACKED_SHA256 = "0a9371cef7c964b5475d6053cc3e0894a5aa6f65ad1ed3ecb01c45aa96217945"
-"""Of covtype.data itself: there are several gzip files of it."""
+"""The checksum of covtype.data itself, because there are several gzip files of it."""
 
 
-class Classes(NamedTuple):
-    """The two classes a stream is made of, and how many of their rows are its source."""
+class CoverPair(NamedTuple):
+    """The two classes of a stream, and how many of their rows are its source."""
 
     pair: tuple[int, int]
     source_size: int
 
 
-ROWS = {"reported": Classes((1, 2), 50_000), "held-out": Classes((3, 6), 5_000)}
+ROWS = {"reported": CoverPair((1, 2), 50_000), "held-out": CoverPair((3, 6), 5_000)}
 
 
 def cover_type(data_dir: str | Path | None = None, *, rows: str = "reported") -> Recorded:

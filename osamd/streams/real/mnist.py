@@ -1,4 +1,4 @@
-"""Rotating MNIST: handwritten digits that turn by a quarter."""
+"""Rotating MNIST: handwritten digits that rotate by 90 degrees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from osamd.streams.base import Drift, Labels
 from osamd.streams.downloads import RawFile, data_folder, gunzip
 from osamd.streams.real.recorded import RealStream
 
-_ORDER = 4  # beside the source, the stream, the queries and the changes
+_ORDER = 4  # marks a generator apart from those of source, stream, queries and changes
 
 ROUNDS = 25_000
 SIDE = 28
@@ -23,7 +23,7 @@ _HOME = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 
 
 class Images(NamedTuple):
-    """The images a stream is made of, and how many of them are its source."""
+    """The images of a stream, and how many of them are its source."""
 
     images: RawFile
     labels: RawFile
@@ -54,7 +54,8 @@ ROWS = {
 def rotating_mnist(
     data_dir: str | Path | None = None, *, rows: str = "reported", rounds: int = ROUNDS
 ) -> RotatingMnist:
-    """The paper's Rotating MNIST: 10,000 upright images as source, then one image a round, turned from 0 to 90 degrees.
+    """The paper's Rotating MNIST: 10,000 upright images as source, then one image per round, rotated from 0 to 90
+    degrees.
 
     The seed selects and shuffles 35,000 of the 60,000 training images. `rows="held-out"` is for choosing settings:
     3,000 of the 10,000 test images are the source, and the rounds draw from the other 7,000 with replacement.
@@ -84,10 +85,11 @@ def rotating_mnist(
 
 
 class RotatingMnist(RealStream):
-    """Images in an order of the seed; the one of round t is turned counterclockwise by 90 t / (rounds - 1) degrees.
+    """Images in an order drawn by the seed; in round t they are rotated counterclockwise by 90 t / (rounds - 1)
+    degrees.
 
-    Pixels are divided by 255. The cubic spline of the rotation overshoots [0, 1] by up to about 0.3, and is left so, as
-    in Kumar et al. (2020). Build one with `rotating_mnist`.
+    Pixels are divided by 255. The cubic spline of the rotation overshoots [0, 1] by up to about 0.3, and is not
+    clipped, as in Kumar et al. (2020). Build one with `rotating_mnist`.
     """
 
     drawn_by_seed = True
@@ -112,7 +114,7 @@ class RotatingMnist(RealStream):
         return 90.0 * rounds / max(self.rounds - 1, 1)
 
     def order(self, seed: int) -> NDArray[np.int64]:
-        """Which image each sample of the source and the stream is."""
+        """The number of the image of each sample of the source and the stream."""
         generator = np.random.default_rng([_ORDER, seed])
         shuffled = generator.permutation(len(self._y))
         if not self._repeats:
@@ -128,7 +130,7 @@ class RotatingMnist(RealStream):
 
 
 def rotated(images: Array, degrees: Array) -> Array:
-    """Each image (n x side x side) turned counterclockwise about its centre, by cubic splines and with zeros around it.
+    """Each image (n x side x side) rotated counterclockwise about its centre, with cubic splines and zero fill.
 
     >>> image = np.array([[0.0, 1.0], [0.0, 0.0]])
     >>> np.allclose(rotated(image[None], np.array([90.0]))[0], [[1.0, 0.0], [0.0, 0.0]])

@@ -1,4 +1,4 @@
-"""Portraits: American yearbook photographs of a century, to be classified by gender."""
+"""Portraits: a century of American yearbook photographs, to be classified by gender."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PREPARED = RawFile(
 
 
 class Span(NamedTuple):
-    """The rows a stream is made of, its source first; `rounds` None are all that follow."""
+    """The rows of a stream, starting with its source; if `rounds` is None, the stream takes all rows that follow."""
 
     first: int
     source_size: int
@@ -51,10 +51,10 @@ class _Photo(NamedTuple):
 def portraits(data_dir: str | Path | None = None, *, rows: str = "reported") -> Recorded:
     """The paper's Portraits: the first 2,000 images by year as source, the next 16,000 as stream, pixels in [0, 1].
 
-    The authors' archive (or the folder it unpacks to) in the folder `portraits` of the data gives all 37,921 images in
-    the order of their file names: year, state, city, school. Without it, `portraits_32x32.npz` there gives the 27,849
-    images whose year is known, at random within a year. `rows="held-out"` is for choosing settings: 2,000 images from
-    row 18,000 on as source, and all that follow.
+    The data folder's subfolder `portraits` may hold the authors' archive (or the folder it unpacks to), which gives all
+    37,921 images in the order of their file names: year, state, city, school. Otherwise `portraits_32x32.npz` there
+    gives the 27,849 images whose year is known, in random order within a year. `rows="held-out"` is for choosing
+    settings: 2,000 images from row 18,000 on as source, and all that follow.
 
     >>> stream = portraits("data")  # doctest: +SKIP
     >>> stream.rounds, stream.shape  # doctest: +SKIP
@@ -62,7 +62,7 @@ def portraits(data_dir: str | Path | None = None, *, rows: str = "reported") -> 
     """
     span = lookup("portraits", "rows", rows, ROWS)
     folder = data_folder("portraits", data_dir)._replace(downloads=False)
-    arrays, told = _found(folder)
+    arrays, about = _found(folder)
     source = span.first + span.source_size
     end = len(arrays["labels"]) if span.rounds is None else source + span.rounds
     if not source < end <= len(arrays["labels"]):
@@ -78,7 +78,7 @@ def portraits(data_dir: str | Path | None = None, *, rows: str = "reported") -> 
         "rows": rows,
         "source_years": [int(years[span.first]), int(years[source - 1])],
         "stream_years": [int(years[source]), int(years[end - 1])],
-        **told,
+        **about,
     }
     images = arrays["images"][span.first : end].reshape(end - span.first, -1)
     labels = arrays["labels"][span.first : end].astype(np.int64)
@@ -87,7 +87,7 @@ def portraits(data_dir: str | Path | None = None, *, rows: str = "reported") -> 
 
 
 def _found(folder: DataFolder) -> tuple[Arrays, dict[str, Any]]:
-    """Images, labels and years in order, from the best of what is there, and the facts that depend on which it is."""
+    """Images, labels and years in order, from the best source that is there, and the facts that depend on it."""
     place = folder.path / "portraits"
     archive, unpacked, prepared = place / f"{FACES}.tar.gz", place / FACES, folder.path / PREPARED.path
     by_name = "file name: year, state, city, school"
@@ -110,8 +110,8 @@ def _found(folder: DataFolder) -> tuple[Arrays, dict[str, Any]]:
             arrays = {name: kept[name] for name in ("images", "labels", "years")}
         return arrays, {"order": "year, at random within a year", "sha256": {PREPARED.path: PREPARED.sha256}}
     raise InputError(
-        f"{folder.named}: there are no portraits in {place}; get {archive.name} by the link on {HOME} and put it there"
-        " as it is."
+        f"{folder.named}: there are no portraits in {place}; download {archive.name} from {HOME} and put it there"
+        " without unpacking it."
     )
 
 
@@ -135,13 +135,13 @@ def from_folder(path: Path) -> tuple[Arrays, str]:
 
 
 def _is_photo(path: str) -> bool:
-    """Whether the path is such as F/1905_Ohio_Cleveland_Central_0-1.png, below any folder."""
+    """Whether the path looks like F/1905_Ohio_Cleveland_Central_0-1.png, in any folder."""
     file = PurePosixPath(path)
     return file.suffix == ".png" and file.parent.name in GENDERS and file.name[:4].isdecimal()
 
 
 def _prepared(path: PurePosixPath, content: bytes) -> _Photo:
-    """One photograph, 186 x 171 in RGB, as 32 x 32 in grey: resized first, as Kumar et al. (2020) do."""
+    """One photograph of 186 x 171 RGB pixels as 32 x 32 grey ones: resized first, as in Kumar et al. (2020)."""
     try:
         pillow = importlib.import_module("PIL.Image")
     except ImportError as error:
@@ -152,7 +152,7 @@ def _prepared(path: PurePosixPath, content: bytes) -> _Photo:
 
 
 def _in_order(photos: Iterator[_Photo]) -> tuple[Arrays, str]:
-    """By file name over both genders, so by year."""
+    """The photographs of both genders by file name, and so by year."""
     ordered = sorted(photos, key=lambda photo: (photo.name, photo.gender))
     arrays: Arrays = {
         "images": np.array([photo.pixels for photo in ordered], dtype=np.uint8).reshape(-1, SIDE, SIDE),

@@ -1,4 +1,4 @@
-"""Streams of recorded samples: a source first, then the rounds, and the facts that go beside every result."""
+"""Streams of recorded samples: a source first, then the rounds, and facts that are reported with every result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from osamd.streams.base import BLOCK, Labels, Stream
 class RealStream(Stream):
     """Samples of a real data set: the first `source_size` are the source, the next `rounds` are the stream.
 
-    `facts` says what the samples are, in values that go into JSON as they stand.
+    `facts` describes the samples, in values that can be written as JSON.
     """
 
     drawn_by_seed = False
-    """Whether another seed gives other samples, or the same in another order."""
+    """Whether another seed gives other samples, or the same samples in another order."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class RealStream(Stream):
 
 
 class Recorded(RealStream):
-    """Samples in one fixed order, whatever the seed; they stay small integers until `scaled` makes a block of them.
+    """Samples in one fixed order, whatever the seed; they are kept as small integers until `scaled` converts a block.
 
     >>> stream = Recorded(
     ...     "two", (1,), ("F", "M"), 1, {}, np.array([[0], [255], [51]]), np.array([0, 1, 1]), lambda raw: raw / 255.0
