@@ -196,7 +196,7 @@ def test_the_json_of_the_guide_is_what_the_service_speaks():
     import json
 
     from osamd.service.schema import Schema
-    from osamd.service.wire import Decided
+    from osamd.service.wire.responses import Decided
 
     seen = []
     for file, kind, block in blocks(SERVED[0]):

@@ -28,7 +28,7 @@ MOST_LISTED = 2
 """Lists of queries that are prepared at the same time: many would take all threads, and others would wait."""
 
 
-class Named(NamedTuple):
+class ClassIndex(NamedTuple):
     """The classes of a schema, and the place of each by its name."""
 
     schema: Schema
@@ -37,7 +37,7 @@ class Named(NamedTuple):
 
 
 @dataclass
-class Parts:
+class ServiceParts:
     """What the routes use."""
 
     engine: Engine
@@ -48,7 +48,7 @@ class Parts:
     secure_cookie: bool
 
     def __post_init__(self) -> None:
-        self._named: Named | None = None
+        self._named: ClassIndex | None = None
         self.listing = asyncio.Semaphore(MOST_LISTED)
 
     @property
@@ -60,13 +60,13 @@ class Parts:
         """The names of the classes by now."""
         return self._names().classes
 
-    def _names(self) -> Named:
+    def _names(self) -> ClassIndex:
         schema = self.engine.schema
         if self._named is None or self._named.schema is not schema:  # one was added
             classes = [one.name for one in schema.classes]
             # A class may be named as JSON has it, or by its text, as probabilities are.
             index: dict[Any, int] = {str(name): i for i, name in enumerate(classes)}
-            self._named = Named(schema, classes, index | {name: i for i, name in enumerate(classes)})
+            self._named = ClassIndex(schema, classes, index | {name: i for i, name in enumerate(classes)})
         return self._named
 
     def class_of(self, label: Any) -> int:
@@ -78,15 +78,15 @@ class Parts:
         return found
 
 
-async def parts_of(request: Request) -> Parts:
+async def parts_of(request: Request) -> ServiceParts:
     """What the app was made with. (FastAPI sends what is not `async` to a thread, which takes longer than the rest.)"""
-    found: Parts = request.app.state.parts
+    found: ServiceParts = request.app.state.parts
     return found
 
 
 _bearer = HTTPBearer(auto_error=False, description="A token that `osamd token` made.")
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-App = Annotated[Parts, Depends(parts_of)]
+App = Annotated[ServiceParts, Depends(parts_of)]
 
 
 async def person(request: Request, bearer: Bearer) -> auth.Person:
@@ -146,7 +146,7 @@ async def admin(who: Anyone) -> auth.Person:
 Admin = Annotated[auth.Person, Depends(admin)]
 Member = Annotated[auth.Person, Depends(member)]
 Annotator = Annotated[auth.Person, Depends(annotator)]
-Client = Annotated[auth.Person, Depends(client)]
+Sender = Annotated[auth.Person, Depends(client)]
 
 
 def json_answer(content: Any) -> Response:

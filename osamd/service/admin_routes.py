@@ -5,15 +5,16 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
-from osamd.service import retention, wire
+from osamd.service import retention
 from osamd.service.access import Admin, App, KnownRoute, json_answer
 from osamd.service.desk import Refusal
+from osamd.service.wire import reports, requests, responses
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute, tags=["admin"])
 
 
-@router.post("/budget", response_model=wire.Budget)
-async def change_budget(body: wire.NewBudget, parts: App, who: Admin) -> Response:
+@router.post("/budget", response_model=reports.BudgetStatus)
+async def change_budget(body: requests.NewBudget, parts: App, who: Admin) -> Response:
     """Keep another budget from the next round on. What is given is changed, null takes a limit away.
 
     A rate is that of the rounds to come: what was spent before is neither owed nor held against it. `max_labels` counts
@@ -26,15 +27,15 @@ async def change_budget(body: wire.NewBudget, parts: App, who: Admin) -> Respons
     return json_answer(parts.engine.status()["budget"])
 
 
-@router.post("/classes", response_model=wire.Classes)
-async def add_class(body: wire.NewClass, parts: App, who: Admin) -> Response:
+@router.post("/classes", response_model=responses.ClassNames)
+async def add_class(body: requests.NewClass, parts: App, who: Admin) -> Response:
     """Take in a class that was not there before; people can choose it at once."""
     classes = await parts.engine.do(parts.engine.add_class, body.model_dump(), who.name)
     return json_answer({"classes": classes})
 
 
-@router.post("/archive", response_model=wire.Archived)
-async def archive(body: wire.Archive, parts: App, who: Admin) -> Response:
+@router.post("/archive", response_model=responses.Archived)
+async def archive(body: requests.Archive, parts: App, who: Admin) -> Response:
     """Move the events that are older than so many days into a Parquet file in STATE/archive.
 
     The log then explains the learner from its last snapshot on. Queries that wait stay, and so do changes of the
@@ -52,8 +53,8 @@ async def archive(body: wire.Archive, parts: App, who: Admin) -> Response:
     return json_answer({"events": number, "file": name})
 
 
-@router.post("/erase", response_model=wire.ErasedNow)
-async def erase(body: wire.Erase, parts: App, who: Admin) -> Response:
+@router.post("/erase", response_model=responses.Erased)
+async def erase(body: requests.Erase, parts: App, who: Admin) -> Response:
     """Erase a person's data: samples by ids or rounds, with what was shown of them, and all answers of a labeller.
 
     That they were is kept, and what the learner has learned from them. Archives and backups are files of their own.

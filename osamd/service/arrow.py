@@ -14,13 +14,13 @@ import numpy as np
 
 from osamd.errors import InputError
 from osamd.numerics import Array
-from osamd.service.access import Parts
+from osamd.service.access import ServiceParts
 from osamd.service.desk import Refusal
 from osamd.service.display import Display
-from osamd.service.engine import Sample
+from osamd.service.engine import ReceivedSample
 from osamd.service.log import Event
 from osamd.service.schema import LARGEST, Schema
-from osamd.service.wire import CLIENT_ID
+from osamd.service.wire.values import CLIENT_ID
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 
@@ -33,7 +33,7 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def samples(body: bytes, schema: Schema) -> list[Sample]:
+def samples(body: bytes, schema: Schema) -> list[ReceivedSample]:
     """The samples of a body; an InputError says what is wrong with it."""
     pa = _arrow()
     try:
@@ -44,15 +44,15 @@ def samples(body: bytes, schema: Schema) -> list[Sample]:
     names = _ids(table)
     columns = [name for name in table.column_names if name != "id"]
     if columns == ["features"]:
-        return [Sample(name, row) for name, row in zip(names, _matrix(table["features"], schema), strict=True)]
+        return [ReceivedSample(name, row) for name, row in zip(names, _matrix(table["features"], schema), strict=True)]
     numeric = schema.plain and all(pa.types.is_floating(table[name].type) for name in columns)
     if numeric and schema.columns is not None and set(columns) == {one.name for one in schema.columns}:
         held = [table[one.name].to_numpy() for one in schema.columns]
         rows = _checked(np.ascontiguousarray(np.column_stack(held), dtype=np.float64))
-        return [Sample(name, row) for name, row in zip(names, rows, strict=True)]
+        return [ReceivedSample(name, row) for name, row in zip(names, rows, strict=True)]
     read = [schema.read(record) for record in table.select(columns).to_pylist()]
     displays = [None if raw is None else Display(raw, None) for _, raw in read]
-    return [Sample(name, row, shown) for name, (row, _), shown in zip(names, read, displays, strict=True)]
+    return [ReceivedSample(name, row, shown) for name, (row, _), shown in zip(names, read, displays, strict=True)]
 
 
 def _ids(table: Any) -> Sequence[str | None]:
@@ -87,7 +87,7 @@ def _checked(rows: Array) -> Array:
     return rows
 
 
-def decisions(parts: Parts, outcomes: Sequence[Event | Refusal]) -> bytes:
+def decisions(parts: ServiceParts, outcomes: Sequence[Event | Refusal]) -> bytes:
     """The answer: a row for each sample, with the code of the refusal where there was one."""
     pa = _arrow()
     done = [None if isinstance(one, Refusal) else one for one in outcomes]
@@ -109,6 +109,6 @@ def decisions(parts: Parts, outcomes: Sequence[Event | Refusal]) -> bytes:
     return held.getvalue()
 
 
-def _share(parts: Parts, event: Event) -> float:
+def _share(parts: ServiceParts, event: Event) -> float:
     """The probability of the class that was decided for."""
     return parts.engine.probabilities(event)[parts.classes[event.decision or 0]]

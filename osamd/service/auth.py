@@ -70,7 +70,7 @@ def revoke_token(log: Log, name: str) -> None:
         raise InputError(f"`--revoke {name}`: there is no such token; `osamd token STATE` lists them.")
 
 
-class Token(NamedTuple):
+class TokenRecord(NamedTuple):
     """What is known of a token: whose it is, what it may do, until when, and when it was last used."""
 
     name: str
@@ -79,11 +79,11 @@ class Token(NamedTuple):
     used: float | None
 
 
-def token_list(log: Log) -> list[Token]:
+def token_list(log: Log) -> list[TokenRecord]:
     """All tokens."""
     with log.reading() as connection:
         columns = (tokens.c.name, tokens.c.role, tokens.c.expires, tokens.c.used)
-        return [Token(*row) for row in connection.execute(sql.select(*columns).order_by(tokens.c.name))]
+        return [TokenRecord(*row) for row in connection.execute(sql.select(*columns).order_by(tokens.c.name))]
 
 
 def token_names(log: Log) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from osamd.errors import InputError, lookup
 from osamd.learner import saving
 from osamd.paper.methods import KNOWN, PRESET, meant
 from osamd.service.schema import Schema, of_table
-from osamd.service.state import State, create, made, networks, read_schema
+from osamd.service.state import ServiceState, create, made, networks, read_schema
 
 
 def make(
@@ -26,7 +26,7 @@ def make(
     settings: Mapping[str, Any],
     expire_after: int | None,
     title: str | None,
-) -> State:
+) -> ServiceState:
     """The body of `osamd init`; `columns` says how a table is read, `settings` are those of the learner."""
     if "method" in settings:
         lookup("init", "method", settings["method"], KNOWN)
@@ -79,7 +79,7 @@ def _from_table(
     settings: Mapping[str, Any],
     limits: Mapping[str, Any],
     title: str | None,
-) -> State:
+) -> ServiceState:
     from osamd.learner.linear import OSAMD
     from osamd.tables import rows
 
@@ -106,7 +106,7 @@ def _from_module(
     shape: str | None,
     settings: Mapping[str, Any],
     limits: Mapping[str, Any],
-) -> State:
+) -> ServiceState:
     if schema is None:
         raise InputError("`init --module`: say what a sample is by --schema FILE.")
     network = networks()

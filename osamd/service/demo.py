@@ -16,8 +16,8 @@ import numpy as np
 
 from osamd.client import Client, ServiceError
 from osamd.numerics import Array
-from osamd.service.schema import Image, Named, Schema
-from osamd.service.state import State, create
+from osamd.service.schema import Image, NamedClass, Schema
+from osamd.service.state import ServiceState, create
 
 SIZE = 16
 """Pixels of a side."""
@@ -54,7 +54,7 @@ def samples(count: int, first: int, generator: np.random.Generator) -> tuple[Arr
     return np.array(rows), kinds
 
 
-def demo_state(folder: Path, seed: int = 0) -> State:
+def demo_state(folder: Path, seed: int = 0) -> ServiceState:
     """The service of the demo: a linear model, trained at the beginning of the turn, with a budget of 5 %."""
     from osamd.learner.linear import OSAMD
 
@@ -64,7 +64,7 @@ def demo_state(folder: Path, seed: int = 0) -> State:
     schema = Schema(
         title="Ring or cross",
         image=Image(height=SIZE, width=SIZE),
-        classes=[Named(name="ring", title="Ring"), Named(name="cross", title="Cross")],
+        classes=[NamedClass(name="ring", title="Ring"), NamedClass(name="cross", title="Cross")],
     )
     return create(folder, learner, schema=schema)
 

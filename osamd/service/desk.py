@@ -32,7 +32,7 @@ class Refusal(Exception):
         self.code, self.message = code, message
 
 
-class Answer(NamedTuple):
+class AnsweredQuery(NamedTuple):
     """What became of a label: learned now, repeated (the same as before), or kept as a second opinion or correction."""
 
     round: int
@@ -71,7 +71,7 @@ def person_of(who: str) -> str:
     return who if name == "local" else name
 
 
-class Desk:
+class LabelDesk:
     """See the module; `steady` is a clock that never jumps, in seconds."""
 
     def __init__(self, steady: Callable[[], float], second_opinion: float = 0.0) -> None:
@@ -194,7 +194,7 @@ def ending(number: int, rows: Iterable[Event], connection: sql.Connection) -> Ev
     return samples[0]
 
 
-def late(number: int, label: int, names: Sequence[Any], end: Event) -> Answer:
+def late(number: int, label: int, names: Sequence[Any], end: Event) -> AnsweredQuery:
     """What becomes of an answer to a round that this event has ended: it is the same again, or refused."""
     if end.kind == "expire":
         raise too_late(number)
@@ -202,7 +202,7 @@ def late(number: int, label: int, names: Sequence[Any], end: Event) -> Answer:
         given = "none of these" if end.kind == "none" else repr(names[end.label or 0])
         given = "somebody whose answers were erased" if end.who == "(erased)" else given
         raise Refusal("answered", f"round {number} was answered already, by {given}; the first answer stands.")
-    return Answer(number, names[label], "repeated")
+    return AnsweredQuery(number, names[label], "repeated")
 
 
 def too_late(number: int) -> Refusal:

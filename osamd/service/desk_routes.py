@@ -8,31 +8,32 @@ import sqlalchemy as sql
 from fastapi import APIRouter, Path, Query, Response
 from starlette.concurrency import run_in_threadpool
 
-from osamd.service import views, wire
+from osamd.service import views
 from osamd.service.access import Annotator, App, KnownRoute, json_answer
 from osamd.service.desk import Refusal
 from osamd.service.display import medium_of
 from osamd.service.tables import events
+from osamd.service.wire import requests, responses, values
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute, tags=["queries"])
 
-Order = Annotated[wire.Order, Query(description="Or the least certain first.")]
+OrderParameter = Annotated[values.Order, Query(description="Or the least certain first.")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
-RoundInPath = Annotated[int, Path(ge=0, le=wire.MOST)]
+RoundInPath = Annotated[int, Path(ge=0, le=values.MOST)]
 MEDIUM = {"schema": {"type": "string", "format": "binary"}}
 ANSWERS = ("label", "none", "unsure", "second", "correct")
 """The events that are answers of people."""
 
 
-@router.get("/queries", response_model=wire.Queries)
-async def pending(parts: App, who: Annotator, order: Order = "oldest", limit: Limit = 20) -> Response:
+@router.get("/queries", response_model=responses.PendingQueries)
+async def pending(parts: App, who: Annotator, order: OrderParameter = "oldest", limit: Limit = 20) -> Response:
     """The queries that wait for their labels; those that were skipped come last."""
     waiting = parts.engine.queries(order)
     return await views.queries(parts, waiting[:limit], len(waiting))
 
 
-@router.post("/queries/claim", response_model=wire.Queries)
-async def claim(body: wire.Claim, parts: App, who: Annotator) -> Response:
+@router.post("/queries/claim", response_model=responses.PendingQueries)
+async def claim(body: requests.Claim, parts: App, who: Annotator) -> Response:
     """Take queries to answer, for a while in which nobody else gets them: those held already, then others."""
     engine = parts.engine
     waiting = await engine.do(engine.claim, f"{who.name}/{body.holder}", body.order, body.limit, body.lease)
@@ -40,36 +41,36 @@ async def claim(body: wire.Claim, parts: App, who: Annotator) -> Response:
 
 
 @router.post("/queries/expire")
-async def expire_older(body: wire.Expire, parts: App, who: Annotator) -> wire.Expired:
+async def expire_older(body: requests.Expire, parts: App, who: Annotator) -> responses.ExpiredCount:
     """Give up waiting for labels that were asked for more than so many rounds ago."""
-    return wire.Expired(expired=await parts.engine.do(parts.engine.expire_older, body.older_than))
+    return responses.ExpiredCount(expired=await parts.engine.do(parts.engine.expire_older, body.older_than))
 
 
 @router.post("/queries/{round}/skip")
-async def skip(round: RoundInPath, body: wire.Skip, parts: App, who: Annotator) -> wire.Ended:
+async def skip(round: RoundInPath, body: requests.Skip, parts: App, who: Annotator) -> responses.QueryOutcome:
     """Leave a query to others, or for later: it goes behind those that were skipped less often."""
     await parts.engine.do(parts.engine.skip, round, f"{who.name}/{body.holder}")
-    return wire.Ended(round=round, status="skipped")
+    return responses.QueryOutcome(round=round, status="skipped")
 
 
 @router.post("/queries/{round}/unsure")
-async def unsure(round: RoundInPath, body: wire.Skip, parts: App, who: Annotator) -> wire.Ended:
+async def unsure(round: RoundInPath, body: requests.Skip, parts: App, who: Annotator) -> responses.QueryOutcome:
     """Say that one cannot tell: others are asked, and after some who cannot, the query expires."""
     status = await parts.engine.do(parts.engine.unsure, round, f"{who.name}/{body.holder}")
-    return wire.Ended(round=round, status=status)
+    return responses.QueryOutcome(round=round, status=status)
 
 
 @router.post("/queries/{round}/none")
-async def none(round: RoundInPath, body: wire.Skip, parts: App, who: Annotator) -> wire.Ended:
+async def none(round: RoundInPath, body: requests.Skip, parts: App, who: Annotator) -> responses.QueryOutcome:
     """Say that no class fits: the query ends without a label."""
     await parts.engine.do(parts.engine.none, round, f"{who.name}/{body.holder}")
-    return wire.Ended(round=round, status="none")
+    return responses.QueryOutcome(round=round, status="none")
 
 
 @router.post("/queries/{round}/expire")
-async def expire(round: RoundInPath, parts: App, who: Annotator) -> wire.Ended:
+async def expire(round: RoundInPath, parts: App, who: Annotator) -> responses.QueryOutcome:
     """Give up waiting for one label: the model's own opinion stands in for it."""
-    return wire.Ended(round=round, status=await parts.engine.do(parts.engine.expire, round))
+    return responses.QueryOutcome(round=round, status=await parts.engine.do(parts.engine.expire, round))
 
 
 @router.get(
@@ -92,8 +93,8 @@ async def medium(round: RoundInPath, place: Literal["image", "audio"], parts: Ap
     return Response(content, media_type=kind, headers=headers)
 
 
-@router.post("/corrections", response_model=wire.Outcome)
-async def correct(body: wire.Correct, parts: App, who: Annotator) -> Response:
+@router.post("/corrections", response_model=responses.LabelOutcome)
+async def correct(body: requests.Correct, parts: App, who: Annotator) -> Response:
     """Keep another label for a query that was answered. The learner keeps what it learned from the first answer, since
     a fold of the log cannot unlearn; exports have the correction."""
     name = who.name if body.holder is None else f"{who.name}/{body.holder}"
@@ -101,7 +102,7 @@ async def correct(body: wire.Correct, parts: App, who: Annotator) -> Response:
     return json_answer(told._asdict())
 
 
-@router.get("/answers", response_model=wire.Answers)
+@router.get("/answers", response_model=responses.OwnAnswers)
 def own_answers(parts: App, who: Annotator, limit: Limit = 50) -> Response:
     """The answers that were signed by one's own token, the last one first."""
     own = (events.c.who == who.name) | events.c.who.between(f"{who.name}/", f"{who.name}/\x7f")

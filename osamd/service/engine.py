@@ -23,11 +23,11 @@ from osamd.service import log as logs
 from osamd.service import standing
 from osamd.service.changes import Changes
 from osamd.service.database import StorageError
-from osamd.service.desk import Desk, Refusal
+from osamd.service.desk import LabelDesk, Refusal
 from osamd.service.display import Display, keep_displays
 from osamd.service.fold import folded
 from osamd.service.log import Event, Log
-from osamd.service.state import State, try_out
+from osamd.service.state import ServiceState, try_out
 from osamd.service.tables import points
 
 SNAPSHOT_EVERY = 20_000
@@ -38,7 +38,7 @@ LOOK = 1.0
 """Seconds that a look at the status waits for a commit that takes long; then it tells what was known before."""
 
 
-class Sample(NamedTuple):
+class ReceivedSample(NamedTuple):
     """A sample as a request gives it; `display` is for people alone."""
 
     client_id: str | None
@@ -51,7 +51,7 @@ class Engine(Changes):
 
     def __init__(
         self,
-        state: State,
+        state: ServiceState,
         log: Log,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
@@ -105,7 +105,7 @@ class Engine(Changes):
 
         A sample of which the model can make nothing (its score is beyond all numbers) is refused, the others are not.
         """
-        given = [one if type(one) is Sample else Sample(*one) for one in samples]
+        given = [one if type(one) is ReceivedSample else ReceivedSample(*one) for one in samples]
         known = self._recorded([one.client_id for one in given if one.client_id is not None])
         seen = {name: event.features for name, event in known.items()}
         for name, row, _ in given:
@@ -163,7 +163,7 @@ class Engine(Changes):
         self._drop_rows()
         fold = folded(self.state, self._log, as_written)
         self._kept = fold.kept
-        self._desk = Desk(self._steady, self.state.config.second_opinion)
+        self._desk = LabelDesk(self._steady, self.state.config.second_opinion)
         with self._log.reading() as connection:
             pending = [decision.id for decision in fold.learner.pending]
             self._desk.restore(connection, pending, self._clock())
@@ -199,7 +199,7 @@ class Engine(Changes):
     def _drop_rows(self) -> None:
         self._rows, self._points, self._displays, self._fresh = [], [], [], {}
 
-    def _round(self, sample: Sample, usual: bool) -> Event:
+    def _round(self, sample: ReceivedSample, usual: bool) -> Event:
         live, row = self._live, sample.row
         if not usual:
             self._refuse_wild(row)

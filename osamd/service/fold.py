@@ -12,8 +12,8 @@ from osamd.errors import InputError
 from osamd.learner.decision import Decision
 from osamd.numerics import Array
 from osamd.service.log import Event, Log, Snapshot
-from osamd.service.schema import Named
-from osamd.service.state import State
+from osamd.service.schema import NamedClass
+from osamd.service.state import ServiceState
 
 CHANGES = ("budget", "class")
 """The events of what admins change."""
@@ -28,7 +28,7 @@ class Fold:
     only the log knows is in `orphans` until its label or expiry comes, and one that only the learner would ask expires.
     """
 
-    def __init__(self, state: State, snapshot: Snapshot | None, as_written: bool = False) -> None:
+    def __init__(self, state: ServiceState, snapshot: Snapshot | None, as_written: bool = False) -> None:
         self.state, self._as_written = state, as_written
         self.learner = state.learner(None if snapshot is None else snapshot.learner)
         self.seq = self.kept = 0 if snapshot is None else snapshot.seq
@@ -46,7 +46,7 @@ class Fold:
         if snapshot is not None:
             counts = json.loads(snapshot.counts)
             for added in counts.pop("added", []):
-                self.schema = self.schema.with_class(Named.model_validate(added))
+                self.schema = self.schema.with_class(NamedClass.model_validate(added))
             self.opinions = counts.pop("opinions", self.opinions)
             self.sizes = np.array(counts.pop("sizes", self.sizes))
             self.today |= counts
@@ -112,7 +112,7 @@ class Fold:
         if kind == "budget":
             self.learner = self.learner.remade(**body)
         else:
-            named = Named.model_validate(body)
+            named = NamedClass.model_validate(body)
             wider = self.schema.with_class(named)
             self.learner.add_class(named.name)
             self.schema = wider
@@ -144,7 +144,7 @@ class Fold:
         return Snapshot(self.seq, json.dumps(counts), self.learner.to_bytes())
 
 
-def folded(state: State, log: Log, as_written: bool = False) -> Fold:
+def folded(state: ServiceState, log: Log, as_written: bool = False) -> Fold:
     """The state that the log tells, from the last snapshot that can be used."""
     fold = _begun(state, log, as_written)
     for event in log.all_since(fold.seq):
@@ -152,7 +152,7 @@ def folded(state: State, log: Log, as_written: bool = False) -> Fold:
     return fold
 
 
-def _begun(state: State, log: Log, as_written: bool) -> Fold:
+def _begun(state: ServiceState, log: Log, as_written: bool) -> Fold:
     state.module()  # a refusal of its code is no fault of a snapshot
     damaged: list[int] = []
     for snapshot in log.snapshots():

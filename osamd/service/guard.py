@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osamd.service.bodies import forget
-from osamd.service.wire import problem
+from osamd.service.wire.responses import problem
 
 TYPES = {"/v1/samples/arrow": "application/vnd.apache.arrow.stream"}
 """What is sent to these paths; JSON to all others."""

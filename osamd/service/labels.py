@@ -21,7 +21,7 @@ from osamd.service import log as logs
 from osamd.service.display import displays_of
 from osamd.service.log import Event, Log
 from osamd.service.retention import ERASED
-from osamd.service.state import State
+from osamd.service.state import ServiceState
 from osamd.service.tables import events
 
 Format = Literal["jsonl", "csv", "parquet"]
@@ -46,7 +46,7 @@ COLUMNS = (
 """The columns before those of the sample, which follow by their names."""
 
 
-def rows(state: State, log: Log, learner: Any, after: int = 0) -> Iterator[dict[str, Any]]:
+def rows(state: ServiceState, log: Log, learner: Any, after: int = 0) -> Iterator[dict[str, Any]]:
     """The answered queries in the order of their answers, those whose answer is behind this event."""
     names = [one.name for one in logs.schema_by(log, state.schema).classes]
     while True:
@@ -68,7 +68,7 @@ def rows(state: State, log: Log, learner: Any, after: int = 0) -> Iterator[dict[
 
 
 def _row(
-    state: State,
+    state: ServiceState,
     names: list[Any],
     learner: Any,
     sample: Event,
@@ -101,7 +101,7 @@ def _row(
     return told | _sample(state, sample, kept)
 
 
-def _sample(state: State, sample: Event, kept: dict[str, Any]) -> dict[str, Any]:
+def _sample(state: ServiceState, sample: Event, kept: dict[str, Any]) -> dict[str, Any]:
     """The values of the sample by their names; a name that the row has already gets an underscore."""
     row = np.frombuffer(sample.features or b"")
     shown = state.schema.shown(row, kept.get("raw"))

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.service.database import Database, brief
-from osamd.service.schema import Named, Schema
+from osamd.service.schema import NamedClass, Schema
 from osamd.service.tables import FORMAT_2, about, events, points, snapshots, tables, tokens
 
 FORMAT = "3"
@@ -180,7 +180,7 @@ def schema_by(log: Log, schema: Schema) -> Schema:
     chosen = sql.select(events.c.body).where(events.c.kind == "class").order_by(events.c.seq)
     with log.reading() as connection:
         for body in connection.execute(chosen).scalars():
-            schema = schema.with_class(Named.model_validate_json(body))
+            schema = schema.with_class(NamedClass.model_validate_json(body))
     return schema
 
 

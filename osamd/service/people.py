@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from osamd.errors import InputError
 from osamd.service import log as logs
-from osamd.service.desk import Answer, Desk, Refusal, Waiting, ending, late, person_of, too_late
+from osamd.service.desk import AnsweredQuery, LabelDesk, Refusal, Waiting, ending, late, person_of, too_late
 from osamd.service.fold import Fold
 from osamd.service.log import Event, Log
-from osamd.service.state import State
+from osamd.service.state import ServiceState
 from osamd.service.writer import Writer
 
 
@@ -18,15 +18,15 @@ class People(Writer):
     """The half of the engine that people use. Methods without an underscore run in the engine's thread, but for those
     that say otherwise; a refusal comes before any change."""
 
-    def __init__(self, state: State, log: Log, clock: Callable[[], float], steady: Callable[[], float]) -> None:
+    def __init__(self, state: ServiceState, log: Log, clock: Callable[[], float], steady: Callable[[], float]) -> None:
         super().__init__(log, clock, steady)
         self.state = state
         self._fold: Fold | None = None
-        self._desk = Desk(steady)
+        self._desk = LabelDesk(steady)
         self._rows: list[Event] = []
         self._fresh: dict[str, Event] = {}
 
-    def answer(self, labels: Sequence[tuple[int | str, int, str]]) -> list[Answer | Refusal]:
+    def answer(self, labels: Sequence[tuple[int | str, int, str]]) -> list[AnsweredQuery | Refusal]:
         """Tell labels: (round or client id, class, who). The first answer stands."""
         return [self._answered(*label) for label in labels]
 
@@ -64,14 +64,14 @@ class People(Writer):
         self._desk.remove(number)
         self._write("none", number, who=holder)
 
-    def correct(self, number: int, label: int, who: str) -> Answer:
+    def correct(self, number: int, label: int, who: str) -> AnsweredQuery:
         """Keep another label for a query that has ended. The learner has learned from the first answer, and cannot
         unlearn it; exports have the correction."""
         end = ending(number, self._rows, self._connection)
         if end.kind == "sample":
             raise Refusal("not-answered", f"round {number} still waits for its label; answer it.")
         self._write("correct", number, label=label, who=who, decision=end.label)
-        return Answer(number, self._live.learner.classes[label], "corrected")
+        return AnsweredQuery(number, self._live.learner.classes[label], "corrected")
 
     def expire(self, number: int) -> Literal["expired", "repeated"]:
         """Give up waiting for one label."""
@@ -107,7 +107,7 @@ class People(Writer):
         """Whether an answer to this round, or to the sample with this client id, is awaited."""
         return self._desk.awaits(of)
 
-    def not_awaited(self, of: int | str, label: int) -> Answer | Refusal | None:
+    def not_awaited(self, of: int | str, label: int) -> AnsweredQuery | Refusal | None:
         """What becomes of an answer that nobody awaits, from what was committed; None where it is awaited after all.
         It takes none of the engine's time."""
         try:
@@ -145,7 +145,7 @@ class People(Writer):
         self._desk.remove(number)
         self._write("expire", number)
 
-    def _answered(self, of: int | str, label: int, who: str) -> Answer | Refusal:
+    def _answered(self, of: int | str, label: int, who: str) -> AnsweredQuery | Refusal:
         live = self._live
         try:
             number = of if isinstance(of, int) else _round_of(of, list(self._recorded([of]).values()))
@@ -154,12 +154,12 @@ class People(Writer):
                 live.learner.tell(number, name)
                 sample = self._desk.remove(number).event
                 self._desk.check(sample, self._write("label", number, label=label, who=who))
-                return Answer(number, name, "learned")
+                return AnsweredQuery(number, name, "learned")
             one = self._desk.checks.get(number)
             if one is not None and one.first is not None and one.suits(person_of(who)):
                 del self._desk.checks[number]
                 self._write("second", number, label=label, who=who, decision=one.first.label)
-                return Answer(number, name, "second")
+                return AnsweredQuery(number, name, "second")
             return late(number, label, live.learner.classes, ending(number, self._rows, self._connection))
         except Refusal as refusal:
             return refusal

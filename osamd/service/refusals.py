@@ -14,7 +14,7 @@ from osamd.errors import InputError
 from osamd.service.database import StorageError
 from osamd.service.desk import Refusal
 from osamd.service.guard import HEADERS
-from osamd.service.wire import problem
+from osamd.service.wire.responses import problem
 
 STATUS = {
     "invalid": 422,

@@ -23,7 +23,7 @@ from osamd.learner.ask_tell import AskTell
 from osamd.paper.methods import KNOWN
 from osamd.reporting.tables import Table
 from osamd.service.log import Event, Log, schema_by
-from osamd.service.state import State
+from osamd.service.state import ServiceState
 from osamd.service.tables import about, events
 
 WINDOW = 1000
@@ -32,7 +32,7 @@ ASKING = {"budget", "budget_window", "max_labels", "floor", "target_accuracy", "
 
 
 @dataclass
-class Played:
+class ReplayedStream:
     """What became of the stream under some settings."""
 
     rounds: int = 0
@@ -60,7 +60,7 @@ def show_replay(folder: Path, database: str | None, changes: Mapping[str, Any]) 
     show(table(before, after, changes))
 
 
-def table(before: Played, after: Played, changes: Mapping[str, Any]) -> Table:
+def table(before: ReplayedStream, after: ReplayedStream, changes: Mapping[str, Any]) -> Table:
     """Both side by side."""
     shown = ", ".join(f"{name} {value}" for name, value in changes.items()) or "the same settings"
     rows = [
@@ -78,11 +78,11 @@ def table(before: Played, after: Played, changes: Mapping[str, Any]) -> Table:
     return Table(f"{before.rounds:,} recorded rounds, and {shown}", ("", "recorded", "replayed"), rows, notes)
 
 
-def _accuracy(played: Played) -> str:
+def _accuracy(played: ReplayedStream) -> str:
     return "not known" if played.accuracy is None else str(played.accuracy)
 
 
-def replay(state: State, log: Log, **changes: Any) -> tuple[Played, Played]:
+def replay(state: ServiceState, log: Log, **changes: Any) -> tuple[ReplayedStream, ReplayedStream]:
     """The stream as it was recorded, and with these settings changed (as in `AskTell.remade`)."""
     if log.last() == 0:
         raise InputError(f"{log.name} holds no samples yet; send some first, or name its --database.")
@@ -95,7 +95,7 @@ def replay(state: State, log: Log, **changes: Any) -> tuple[Played, Played]:
         raise InputError(f"{log.name} belongs to another learner than {state.folder}; name its own folder.")
     as_it_was = state.learner()
     changed = as_it_was.remade(**changes) if changes else as_it_was.copy()
-    recorded = Recorded(log.last(), _answered(log), len(schema_by(log, state.schema).classes), follows_budget=True)
+    recorded = RecordedLog(log.last(), _answered(log), len(schema_by(log, state.schema).classes), follows_budget=True)
     before = _played(state, log, as_it_was, recorded)
     other = recorded._replace(follows_budget=not set(changes) & ASKING)
     return before, _played(state, log, changed, other)
@@ -121,7 +121,7 @@ def _upto(log: Log, last: int) -> Iterator[Event]:
         yield event
 
 
-class Recorded(NamedTuple):
+class RecordedLog(NamedTuple):
     """What is taken from the log."""
 
     last: int
@@ -134,8 +134,8 @@ class Recorded(NamedTuple):
     """Whether the budget is changed when it was changed then: not where another one is tried."""
 
 
-def _played(state: State, log: Log, learner: AskTell, recorded: Recorded) -> Played:
-    played, meter = Played(), honest.open_meter(recorded.classes, WINDOW)
+def _played(state: ServiceState, log: Log, learner: AskTell, recorded: RecordedLog) -> ReplayedStream:
+    played, meter = ReplayedStream(), honest.open_meter(recorded.classes, WINDOW)
     for event in _upto(log, recorded.last):
         if event.kind == "sample":
             _sample(state, learner, meter, played, event, recorded.answered)
@@ -150,10 +150,10 @@ def _played(state: State, log: Log, learner: AskTell, recorded: Recorded) -> Pla
 
 
 def _sample(
-    state: State,
+    state: ServiceState,
     learner: AskTell,
     meter: Any,
-    played: Played,
+    played: ReplayedStream,
     event: Event,
     answered: set[int],
 ) -> None:
@@ -177,7 +177,7 @@ def _sample(
         learner.expire(decision)
 
 
-def _ended(learner: AskTell, meter: Any, played: Played, event: Event) -> None:
+def _ended(learner: AskTell, meter: Any, played: ReplayedStream, event: Event) -> None:
     place, probability, guess, chosen, pseudolabel, decision = played.guesses.pop(event.round)
     if event.kind == "expire":
         honest.lost(meter, place)

@@ -25,7 +25,7 @@ LARGEST = 1e100
 """The largest size of a feature: its square, and sums of many such, are still numbers."""
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
-Class = Text | int | float
+ClassName = Text | int | float
 
 
 class Strict(BaseModel):
@@ -49,7 +49,7 @@ class In(Strict):
         return given
 
 
-class Column(Strict):
+class SampleColumn(Strict):
     """One column of a sample."""
 
     name: Text
@@ -63,7 +63,7 @@ class Column(Strict):
     """The largest size in the source, by which a wild value is told."""
 
     @model_validator(mode="after")
-    def _has_features(self) -> Column:
+    def _has_features(self) -> SampleColumn:
         if (self.kind == "categorical") != bool(self.categories):
             raise ValueError("give categories to a categorical column, and to no other")
         if len(set(self.categories)) != len(self.categories):
@@ -94,10 +94,10 @@ class Image(Strict):
         return self
 
 
-class Named(Strict):
+class NamedClass(Strict):
     """A class, and what people call it."""
 
-    name: Class
+    name: ClassName
     title: str = Field(default="", max_length=200)
     about: str = Field(default="", max_length=2000)
     """When the class is right, for those who label."""
@@ -108,9 +108,9 @@ class Schema(Strict):
 
     title: str = Field(default="osamd", max_length=200)
     """What the pages call the task."""
-    columns: list[Column] | None = Field(default=None, min_length=1)
+    columns: list[SampleColumn] | None = Field(default=None, min_length=1)
     image: Image | None = None
-    classes: list[Named] = Field(min_length=2)
+    classes: list[NamedClass] = Field(min_length=2)
     ignored: list[str] = []
     """Columns that records may hold and the learner does not use."""
     guidelines: str = Field(default="", max_length=50_000)
@@ -149,7 +149,7 @@ class Schema(Strict):
         """Whether the sizes of all numbers are known before the first sample."""
         return self.columns is not None and all(one.largest for one in self.columns if one.kind == "numeric")
 
-    def with_class(self, one: Named) -> Schema:
+    def with_class(self, one: NamedClass) -> Schema:
         """The same samples, with one more class; its title is its name where it has none."""
         if any(str(known.name) == str(one.name) for known in self.classes):
             raise InputError(f"there is a class {one.name!r} already; name another.")
@@ -266,7 +266,7 @@ def _checked(row: Array) -> Array:
     return row
 
 
-def _encoded(column: Column, value: Any) -> list[float]:
+def _encoded(column: SampleColumn, value: Any) -> list[float]:
     """The features of one value."""
     if column.kind == "categorical":
         if isinstance(value, float) and value.is_integer():
@@ -292,8 +292,8 @@ def of_learner(classes: Sequence[Any], features: Sequence[str] | int, title: str
     names = features if not isinstance(features, int) else [f"x{i + 1}" for i in range(features)]
     return Schema(
         title=title,
-        columns=[Column(name=name) for name in names],
-        classes=[Named(name=name, title=str(name)) for name in classes],
+        columns=[SampleColumn(name=name) for name in names],
+        classes=[NamedClass(name=name, title=str(name)) for name in classes],
     )
 
 
@@ -311,7 +311,7 @@ def of_table(
     return Schema(
         title=title,
         columns=[
-            Column(
+            SampleColumn(
                 name=column.name,
                 kind=column.kind,
                 categories=list(column.categories),
@@ -320,7 +320,7 @@ def of_table(
             )
             for column in used
         ],
-        classes=[Named(name=name, title=str(name)) for name in classes],
+        classes=[NamedClass(name=name, title=str(name)) for name in classes],
         ignored=[column.name for column in columns if column.kind == "left out"],
     )
 

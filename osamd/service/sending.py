@@ -18,7 +18,7 @@ from osamd.client import Client, typed
 from osamd.errors import InputError
 
 
-class Sent(NamedTuple):
+class SentFile(NamedTuple):
     """What became of a file."""
 
     rows: int
@@ -30,7 +30,7 @@ class Sent(NamedTuple):
     refused: int
 
 
-def send(path: Path, client: Client, *, id: str | None, text: str | None, image: str | None, batch: int) -> Sent:
+def send(path: Path, client: Client, *, id: str | None, text: str | None, image: str | None, batch: int) -> SentFile:
     """Send the rows of a file, with a bar that shows how far it is; `id`, `text` and `image` name columns."""
     from rich.progress import Progress
 
@@ -50,7 +50,7 @@ def send(path: Path, client: Client, *, id: str | None, text: str | None, image:
             refused += sum("error" in one for one in decisions)
             place.write_text(json.dumps({"file": name, "rows": number}))
             progress.update(task, completed=number)
-    return Sent(number, before, asked, refused)
+    return SentFile(number, before, asked, refused)
 
 
 def records(path: Path) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,7 @@ from osamd.service.engine import Engine
 from osamd.service.guard import overloaded
 from osamd.service.log import Log
 from osamd.service.requests import Requests, logs_are_set_up
-from osamd.service.state import CONFIG, State, create, open_state
+from osamd.service.state import CONFIG, ServiceState, create, open_state
 
 MOST_CONNECTIONS = 768
 """More than requests may wait for the engine, so that overload is told as such."""
@@ -42,19 +42,19 @@ SLOWEST_READER = 20.0
 """Seconds in which whoever was sent an answer must read some of it."""
 
 
-def open_log(state: State, database: str | None) -> Log:
+def open_log(state: ServiceState, database: str | None) -> Log:
     """The log of a service: the database, or SQLite in the folder."""
     log = Log(state.log_file if database is None else database)
     state.see(None if database is None else log.place)
     return log
 
 
-def _remember(state: State, log: Log, database: str | None) -> None:
+def _remember(state: ServiceState, log: Log, database: str | None) -> None:
     state.remember(None if database is None else log.place)
 
 
 @contextmanager
-def opened(folder: Path, database: str | None) -> Iterator[tuple[State, Log]]:
+def opened(folder: Path, database: str | None) -> Iterator[tuple[ServiceState, Log]]:
     """A folder and its log, for a command that uses it beside the service."""
     state = open_state(folder)
     log = open_log(state, database)
@@ -69,7 +69,7 @@ def opened(folder: Path, database: str | None) -> Iterator[tuple[State, Log]]:
 
 
 def serve(
-    state: State,
+    state: ServiceState,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -303,7 +303,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def state_of(folder: Path, model: Path | None) -> State:
+def state_of(folder: Path, model: Path | None) -> ServiceState:
     """The folder of a service; made from a saved learner where there is none."""
     if (folder / CONFIG).exists():
         if model is not None:

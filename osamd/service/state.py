@@ -61,7 +61,7 @@ class Config(Strict):
     """Where the log is, without user and password; written by the first use. None: in STATE, or not used yet."""
 
 
-class State:
+class ServiceState:
     """An opened folder."""
 
     def __init__(self, folder: Path, config: Config, start: bytes) -> None:
@@ -145,7 +145,7 @@ def create(
     shape: list[int] | None = None,
     title: str = "osamd",
     **limits: Any,
-) -> State:
+) -> ServiceState:
     """Make the folder of a service around this learner, which becomes the start of its log."""
     if (folder / CONFIG).exists():
         raise InputError(f"{folder} is a service already; serve it, or name another folder.")
@@ -179,7 +179,7 @@ def create(
         folder.chmod(0o700)
         files.write(START, lambda path: _written(path, start))
         files.write(CONFIG, _saver(config))
-    state = State(folder, config, start)
+    state = ServiceState(folder, config, start)
     if module is not None:
         trust.mark(folder, module, state.identity)
     sync(folder)
@@ -214,7 +214,7 @@ def sync(folder: Path) -> None:
         os.close(handle)
 
 
-def open_state(folder: Path) -> State:
+def open_state(folder: Path) -> ServiceState:
     """Open a folder that `create` made."""
     if not (folder / CONFIG).is_file() or not (folder / START).is_file():
         raise InputError(f"{folder} is no service; make one by `osamd init {folder} ...`, or give --model FILE.")
@@ -229,7 +229,7 @@ def open_state(folder: Path) -> State:
     )
     if names != known:
         raise InputError(f"{folder / CONFIG}: the classes are {names}, and the learner's {known}; mend the file.")
-    return State(folder, config, start)
+    return ServiceState(folder, config, start)
 
 
 def read_schema(path: Path) -> Schema:

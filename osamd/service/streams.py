@@ -37,7 +37,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 TAKEN = ("assets", "livez", "readyz")
 
 
-class Stream(NamedTuple):
+class ServedStream(NamedTuple):
     """A stream that is served."""
 
     title: str
@@ -51,7 +51,7 @@ class Streams:
 
     def __init__(self, root: Path, *, host: str, database: str | None, **outward: Any) -> None:
         self._root, self._host, self._database, self._outward = root, host, database, outward
-        self._open: dict[str, Stream] = {}
+        self._open: dict[str, ServedStream] = {}
         self._refused: dict[str, str] = {}
         self._looking: asyncio.Task[None] | None = None
         self.closing = False
@@ -112,7 +112,7 @@ class Streams:
             self._refused[name] = str(error)
             return
         self._refused.pop(name, None)
-        self._open[name] = Stream(engine.state.schema.title, app, engine, life)
+        self._open[name] = ServedStream(engine.state.schema.title, app, engine, life)
 
     def _made(self, name: str) -> tuple[Engine, Any]:
         state = open_state(self._root / name)

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from osamd.service.access import Parts
+from osamd.service.access import ServiceParts
 from osamd.service.desk import Waiting
 from osamd.service.display import displays_of
 from osamd.service.log import Event
@@ -19,12 +19,12 @@ BLOCK = 20
 """Queries that are prepared at a time: who does not read the answer costs no more than these."""
 
 
-def shares(parts: Parts, event: Event) -> dict[str, float]:
+def shares(parts: ServiceParts, event: Event) -> dict[str, float]:
     """The probabilities of the classes, of a recorded decision."""
     return {str(name): share for name, share in parts.engine.probabilities(event).items()}
 
 
-def decided(parts: Parts, event: Event) -> dict[str, Any]:
+def decided(parts: ServiceParts, event: Event) -> dict[str, Any]:
     """The answer to a sample."""
     return {
         "round": event.round,
@@ -38,7 +38,7 @@ def decided(parts: Parts, event: Event) -> dict[str, Any]:
     }
 
 
-def query(parts: Parts, one: Waiting, kept: dict[str, Any]) -> dict[str, Any]:
+def query(parts: ServiceParts, one: Waiting, kept: dict[str, Any]) -> dict[str, Any]:
     """A query as people and programs see it; `kept` is what was kept of it for people."""
     event, row = one.event, np.frombuffer(one.event.features or b"")
     left = parts.engine.lease_left(one)
@@ -68,7 +68,7 @@ def _seen(number: int, kept: dict[str, Any]) -> dict[str, Any] | None:
     return {"text": kept.get("text"), "fields": listed, "link": kept.get("link")} | places
 
 
-async def queries(parts: Parts, waiting: Sequence[Waiting], pending: int) -> Response:
+async def queries(parts: ServiceParts, waiting: Sequence[Waiting], pending: int) -> Response:
     """The answer that lists queries; a long one goes out as whoever reads it takes it."""
     document = _document(parts, waiting, pending)
     if len(waiting) > BLOCK:
@@ -76,7 +76,7 @@ async def queries(parts: Parts, waiting: Sequence[Waiting], pending: int) -> Res
     return Response(b"".join([part async for part in document]), media_type="application/json")
 
 
-async def _document(parts: Parts, waiting: Sequence[Waiting], pending: int) -> AsyncIterator[bytes]:
+async def _document(parts: ServiceParts, waiting: Sequence[Waiting], pending: int) -> AsyncIterator[bytes]:
 
     def block(some: Sequence[Waiting]) -> bytes:
         with parts.log.reading() as connection:

@@ -11,9 +11,10 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from osamd.service import auth, wire
+from osamd.service import auth
 from osamd.service.access import Anyone, App, QuickRoute
 from osamd.service.desk import Refusal
+from osamd.service.wire import reports, requests
 
 PAGES = Path(__file__).parent / "pages"
 ASSETS = {
@@ -29,7 +30,7 @@ SLOWEST_PROBE = 5.0
 router = APIRouter(route_class=QuickRoute)
 
 
-@router.get("/livez", tags=["status"], response_model=wire.Alive)
+@router.get("/livez", tags=["status"], response_model=reports.ServiceUp)
 async def livez(parts: App) -> Response:
     """Whether the process works; where it does not, start it again."""
     if not parts.engine.alive:
@@ -37,8 +38,8 @@ async def livez(parts: App) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-@router.get("/readyz", tags=["status"], response_model=wire.Alive)
-@router.get("/healthz", tags=["status"], response_model=wire.Alive)
+@router.get("/readyz", tags=["status"], response_model=reports.ServiceUp)
+@router.get("/healthz", tags=["status"], response_model=reports.ServiceUp)
 async def healthz(parts: App) -> Response:
     """Whether the log can be written: it is, where the last commit is older than a second."""
     engine = parts.engine
@@ -65,7 +66,7 @@ def metrics(parts: App, who: Anyone) -> Response:
 
 
 @router.post("/login", tags=["people"])
-async def log_in(body: wire.Login, parts: App, request: Request) -> JSONResponse:
+async def log_in(body: requests.Login, parts: App, request: Request) -> JSONResponse:
     """Log in with a token; the cookie lasts for twelve hours."""
     found = await run_in_threadpool(parts.door.log_in, body.token)
     if found is None:

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from osamd.errors import InputError
-from osamd.service.schema import LARGEST, Column, Image, Named, Schema, of_learner, of_table
+from osamd.service.schema import LARGEST, Image, NamedClass, SampleColumn, Schema, of_learner, of_table
 
-CLASSES = [Named(name="cat"), Named(name="dog")]
+CLASSES = [NamedClass(name="cat"), NamedClass(name="dog")]
 
 MIXED = Schema(
     columns=[
-        Column(name="heat", unit="K"),
-        Column(name="on", kind="boolean", fill=0.25),
-        Column(name="city", kind="categorical", categories=["Bonn", "3", "(missing)"]),
-        Column(name="load", fill=-1.5),
+        SampleColumn(name="heat", unit="K"),
+        SampleColumn(name="on", kind="boolean", fill=0.25),
+        SampleColumn(name="city", kind="categorical", categories=["Bonn", "3", "(missing)"]),
+        SampleColumn(name="load", fill=-1.5),
     ],
     classes=CLASSES,
     ignored=["when"],
@@ -57,7 +57,7 @@ def test_what_is_missing_is_filled_where_the_schema_says_so():
 
 def test_a_category_without_a_feature_gives_zeros():
     assert MIXED.row([1.0, True, "Rome", 0.0]).tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
-    none = Schema(columns=[Column(name="c", kind="categorical", categories=["a", "b"])], classes=CLASSES)
+    none = Schema(columns=[SampleColumn(name="c", kind="categorical", categories=["a", "b"])], classes=CLASSES)
     assert none.row([None]).tolist() == [0.0, 0.0]
 
 

@@ -25,7 +25,7 @@ class LabelStudioError(Exception):
         self.passing = passing
 
 
-class Annotated(NamedTuple):
+class AnnotatedTask(NamedTuple):
     """A task there, and the first choice that somebody made."""
 
     id: int
@@ -45,7 +45,7 @@ class Project(NamedTuple):
     label_config: str
 
 
-class Token(httpx.Auth):
+class TokenAuth(httpx.Auth):
     """Either kind of token: a legacy one as it is; a personal access token is exchanged for short-lived ones."""
 
     requires_response_body = True
@@ -75,7 +75,7 @@ class LabelStudio:
 
     def __init__(self, url: str, token: str, timeout: float = 60.0) -> None:
         try:
-            self._http = httpx.Client(base_url=url, auth=Token(url, token), timeout=timeout, follow_redirects=True)
+            self._http = httpx.Client(base_url=url, auth=TokenAuth(url, token), timeout=timeout, follow_redirects=True)
         except httpx.InvalidURL as error:
             raise InputError(f"`--label-studio {url}`: {error}; give an address such as http://host:8080.") from error
 
@@ -102,7 +102,7 @@ class LabelStudio:
         chosen = {"selectedItems": {"all": False, "included": list(tasks)}}
         self._call("POST", "/api/dm/actions", params={"id": "delete_tasks", "project": project}, json=chosen)
 
-    def tasks(self, project: int, since: str | None = None) -> Iterator[Annotated]:
+    def tasks(self, project: int, since: str | None = None) -> Iterator[AnnotatedTask]:
         """The tasks of queries; of those, the ones that changed after this time, as Label Studio tells it."""
         wanted: list[dict[str, Any]] = [
             {"filter": f"filter:tasks:data.{ROUND}", "operator": "greater_or_equal", "type": "Number", "value": 0}
@@ -155,12 +155,12 @@ def _project(told: Mapping[str, Any]) -> Project:
     return Project(int(told["id"]), str(told["title"]), str(told["label_config"]))
 
 
-def _annotated(task: Mapping[str, Any]) -> Annotated:
+def _annotated(task: Mapping[str, Any]) -> AnnotatedTask:
     made = sorted(task.get("annotations") or [], key=lambda one: one["id"])
     chosen = [(choice, one) for one in made if not one["was_cancelled"] for choice in _choices(one)]
     choice, annotation = chosen[0] if chosen else (None, {})
     key = str(task["data"].get(KEY, ""))
-    return Annotated(int(task["id"]), key, str(task["updated_at"]), choice, annotation.get("completed_by"))
+    return AnnotatedTask(int(task["id"]), key, str(task["updated_at"]), choice, annotation.get("completed_by"))
 
 
 def _choices(annotation: Mapping[str, Any]) -> list[str]:

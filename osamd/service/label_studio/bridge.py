@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from osamd.client import Client, ServiceError
 from osamd.errors import InputError
-from osamd.service.label_studio.api import Annotated, LabelStudio, LabelStudioError, Project
+from osamd.service.label_studio.api import AnnotatedTask, LabelStudio, LabelStudioError, Project
 from osamd.service.label_studio.tasks import NONE, config, key_of, kinds_in, kinds_of, task
 
 MOST_QUERIES = 1000
@@ -118,7 +118,7 @@ class Bridge:
         self._project = found[0] if found else None
         return self._project
 
-    def _read(self, project: Project) -> tuple[list[Annotated], list[int]]:
+    def _read(self, project: Project) -> tuple[list[AnnotatedTask], list[int]]:
         """The tasks that changed of late, or all of them; and second tasks of a query that nobody has answered."""
         everything = time.monotonic() - self._read_all_at >= READ_ALL
         tasks = [one for one in self._studio.tasks(project.id, None if everything else self._since) if one.key]
@@ -133,7 +133,7 @@ class Bridge:
                 doubles.append(one.id)
         return tasks, doubles
 
-    def _tell(self, schema: dict[str, Any], tasks: Sequence[Annotated]) -> tuple[int, int]:
+    def _tell(self, schema: dict[str, Any], tasks: Sequence[AnnotatedTask]) -> tuple[int, int]:
         """Tell these answers; how many were taken, and how many came too late."""
         names = {one["title"]: str(one["name"]) for one in schema["classes"]}  # for projects without aliases
         names |= {name: name for name in names.values()}
