@@ -387,7 +387,7 @@ def test_ctrl_c_ends_the_service_with_a_snapshot_at_the_end_of_its_log_and_it_go
     file = saved(linear(sigma=5.0))
     with Serving("serve", "--dir", "shop", "--model", file) as served:  # which makes the folder
         assert httpx.get(f"{served.url}/v1/schema").json()["title"] == "learner"
-        assert served.told == f"osamd serves shop at {served.url} (label: {served.url}/label); Ctrl-C ends it.\n"
+        assert served.told == f"osamd serves shop at {served.url} (label: {served.url}/label); stop it with Ctrl-C.\n"
         body = {"samples": [{"features": [float(i), 1.0]} for i in range(40)]}
         decisions = httpx.post(f"{served.url}/v1/samples", json=body).json()["decisions"]
         asked = next(one["round"] for one in decisions if one["query"])
@@ -522,6 +522,6 @@ def test_every_command_of_the_service_has_help_with_an_example_or_needs_none(cap
         told = " ".join(capsys.readouterr().out.replace("│", " ").split())
         assert "Example: osamd" in told or command.__name__ == "demo"
         if command.__name__ in ("init", "replay"):
-            assert told.count("Of the paper's methods:") == 2
+            assert told.count("For the paper's methods:") == 2
         if command.__name__ == "init":
-            assert "By default 5% with osamd-preset; no limit with the paper's methods." in told
+            assert "The default is 5% with osamd-preset, and no limit with the paper's methods." in told

@@ -213,7 +213,7 @@ def test_the_commands_speak_to_a_running_service(tmp_path, capsys):
         assert main(["archive", "--url", served.url, "--days", "0"]) == 0
         assert "events to archive/events-to-" in capsys.readouterr().out
         assert main(["archive", "--url", served.url, "--days", "30"]) == 0
-        assert "Nothing is as old." in capsys.readouterr().out
+        assert "No event is that old." in capsys.readouterr().out
 
 
 def test_events_that_say_what_a_stream_is_are_never_archived(tmp_path, log_url):
