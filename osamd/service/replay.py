@@ -65,7 +65,7 @@ def table(before: ReplayedStream, after: ReplayedStream, changes: Mapping[str, A
     shown = ", ".join(f"{name} {value}" for name, value in changes.items()) or "the same settings"
     rows = [
         ("labels asked for", *(f"{100 * one.asked / one.rounds:.2f} %" for one in (before, after))),
-        ("labels told", *(f"{one.told:,}" for one in (before, after))),
+        ("labels received", *(f"{one.told:,}" for one in (before, after))),
         ("accuracy", *(_accuracy(one) for one in (before, after))),
         ("decided as recorded", *(f"{100 * one.same / one.rounds:.2f} %" for one in (before, after))),
     ]
