@@ -72,7 +72,7 @@ def made(root: Path, seed: int) -> list[KilledStream]:
     """The streams, each in its folder."""
     from osamd.learner.linear import OSAMD
     from osamd.learner.network import NetworkOSAMD
-    from osamd.service.schema import of_learner
+    from osamd.service.inferred_schema import of_learner
     from osamd.service.state import create
 
     schema = of_learner(CLASSES, FEATURES, "kills")

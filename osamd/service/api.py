@@ -1,4 +1,4 @@
-"""The app: the routes, what stands before them, and the engine, which starts and stops with it."""
+"""The app: the routes, the middleware, and the engine, which starts and stops with the app."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def make_app(
     alarm_webhook: str | None = None,
     tracing: Tracing | None = None,
 ) -> FastAPI:
-    """The service around an engine, which starts and stops with it.
+    """The app of the service around an engine, which starts and stops with the app.
 
-    `may_open`: whether it needs no token while there are none; for what others can reach, say False, so that revoking
-    the last token does not let everybody in. `alarm_webhook`: an address that is told of the alarm and of its end.
+    `may_open`: whether the service is open while there are no tokens. Pass False if others can reach the service, so
+    that revoking the last token does not let everybody in. `alarm_webhook`: the address that the alarm is posted to.
     """
     bell = sse.Bell()
     state = engine.state
@@ -68,7 +68,7 @@ def make_app(
     app = FastAPI(
         title="osamd",
         version=__version__,
-        description="Samples in, decisions out; the few whose label is asked for wait for people.",
+        description="Samples in, decisions out; people answer the few queries.",
         lifespan=life,
         docs_url=None,
         redoc_url=None,

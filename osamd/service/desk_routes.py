@@ -1,4 +1,4 @@
-"""The routes of those who label: see queries, take them, answer by no class, correct, and look back."""
+"""The routes for annotators: see queries, claim them, answer without a class, correct, and list own answers."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from osamd.service.wire import requests, responses, values
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute, tags=["queries"])
 
-OrderParameter = Annotated[values.Order, Query(description="Or the least certain first.")]
+OrderParameter = Annotated[values.Order, Query(description="`valuable` lists the least certain first.")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 RoundInPath = Annotated[int, Path(ge=0, le=values.MOST)]
 MEDIUM = {"schema": {"type": "string", "format": "binary"}}
 ANSWERS = ("label", "none", "unsure", "second", "correct")
-"""The events that are answers of people."""
+"""The kinds of events that are answers of people."""
 
 
 @router.get("/queries", response_model=responses.PendingQueries)
 async def pending(parts: App, who: Annotator, order: OrderParameter = "oldest", limit: Limit = 20) -> Response:
-    """The queries that wait for their labels; those that were skipped come last."""
+    """The pending queries; those that were skipped come last."""
     waiting = parts.engine.queries(order)
     return await views.queries(parts, waiting[:limit], len(waiting))
 
 
 @router.post("/queries/claim", response_model=responses.PendingQueries)
 async def claim(body: requests.Claim, parts: App, who: Annotator) -> Response:
-    """Take queries to answer, for a while in which nobody else gets them: those held already, then others."""
+    """Claim queries to answer. Nobody else gets them during the lease. Own claims are renewed first."""
     engine = parts.engine
     waiting = await engine.do(engine.claim, f"{who.name}/{body.holder}", body.order, body.limit, body.lease)
     return await views.queries(parts, waiting, len(engine.queries()))
@@ -42,20 +42,20 @@ async def claim(body: requests.Claim, parts: App, who: Annotator) -> Response:
 
 @router.post("/queries/expire")
 async def expire_older(body: requests.Expire, parts: App, who: Annotator) -> responses.ExpiredCount:
-    """Give up waiting for labels that were asked for more than so many rounds ago."""
+    """Expire the queries that were asked more than this many rounds ago."""
     return responses.ExpiredCount(expired=await parts.engine.do(parts.engine.expire_older, body.older_than))
 
 
 @router.post("/queries/{round}/skip")
 async def skip(round: RoundInPath, body: requests.Skip, parts: App, who: Annotator) -> responses.QueryOutcome:
-    """Leave a query to others, or for later: it goes behind those that were skipped less often."""
+    """Leave a query to others, or for later: it moves behind those that were skipped less often."""
     await parts.engine.do(parts.engine.skip, round, f"{who.name}/{body.holder}")
     return responses.QueryOutcome(round=round, status="skipped")
 
 
 @router.post("/queries/{round}/unsure")
 async def unsure(round: RoundInPath, body: requests.Skip, parts: App, who: Annotator) -> responses.QueryOutcome:
-    """Say that one cannot tell: others are asked, and after some who cannot, the query expires."""
+    """Answer "don't know": others are asked, and when several people don't know, the query expires."""
     status = await parts.engine.do(parts.engine.unsure, round, f"{who.name}/{body.holder}")
     return responses.QueryOutcome(round=round, status=status)
 
@@ -69,7 +69,7 @@ async def none(round: RoundInPath, body: requests.Skip, parts: App, who: Annotat
 
 @router.post("/queries/{round}/expire")
 async def expire(round: RoundInPath, parts: App, who: Annotator) -> responses.QueryOutcome:
-    """Give up waiting for one label: the model's own opinion stands in for it."""
+    """Expire one query: the model's own decision stands in for its label."""
     return responses.QueryOutcome(round=round, status=await parts.engine.do(parts.engine.expire, round))
 
 
@@ -95,20 +95,20 @@ async def medium(round: RoundInPath, place: Literal["image", "audio"], parts: Ap
 
 @router.post("/corrections", response_model=responses.LabelOutcome)
 async def correct(body: requests.Correct, parts: App, who: Annotator) -> Response:
-    """Keep another label for a query that was answered. The learner keeps what it learned from the first answer, since
-    a fold of the log cannot unlearn; exports have the correction."""
+    """Record another label for a query that was answered. Exports contain the correction; the learner cannot unlearn
+    the first answer."""
     name = who.name if body.holder is None else f"{who.name}/{body.holder}"
-    told = await parts.engine.do(parts.engine.correct, body.round, parts.class_of(body.label), name)
-    return json_answer(told._asdict())
+    corrected = await parts.engine.do(parts.engine.correct, body.round, parts.class_of(body.label), name)
+    return json_answer(responses.LabelOutcome.model_validate(corrected._asdict()))
 
 
 @router.get("/answers", response_model=responses.OwnAnswers)
 def own_answers(parts: App, who: Annotator, limit: Limit = 50) -> Response:
-    """The answers that were signed by one's own token, the last one first."""
+    """The answers that were signed with the caller's token, the latest first."""
     own = (events.c.who == who.name) | events.c.who.between(f"{who.name}/", f"{who.name}/\x7f")
     chosen = sql.select(events.c.seq, events.c.round, events.c.at, events.c.kind, events.c.label)
     chosen = chosen.where(own, events.c.kind.in_(ANSWERS)).order_by(events.c.seq.desc()).limit(limit)
     with parts.log.reading() as connection:
         rows: list[dict[str, Any]] = [dict(row._mapping) for row in connection.execute(chosen)]
     named = [row | {"label": None if row["label"] is None else parts.classes[row["label"]]} for row in rows]
-    return json_answer({"answers": named})
+    return json_answer(responses.OwnAnswers.model_validate({"answers": named}))

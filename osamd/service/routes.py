@@ -1,4 +1,4 @@
-"""The way in over HTTP: every route checks, lets the engine do it, and answers."""
+"""The routes for clients: each checks its request, passes it to the engine, and responds."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ samples = APIRouter(prefix="/v1", route_class=SampleRoute)
 async def decide(body: SampleBody, parts: App, who: Sender) -> Response:
     """Decide on one sample or on several, one after the other, and say whether their labels are asked for.
 
-    What is learned from a sample that is no query is learned at once. A sample with an id that was sent before is
-    answered as then. If one of several samples is not as the schema says, nothing is done.
+    The learner learns from a sample without a query at once. A sample whose id was sent before gets the same response
+    again. If one of several samples does not match the schema, none is used.
     """
     given = body.samples if isinstance(body, requests.SamplesIn) else [body]
     _refuse_many(parts, len(given))
@@ -73,7 +73,8 @@ async def decide(body: SampleBody, parts: App, who: Sender) -> Response:
         rows.append(ReceivedSample(sample.id, row, display))
     outcomes = await parts.engine.do(parts.engine.observe, rows)
     if isinstance(body, requests.SamplesIn):
-        return json_answer({"decisions": [_told(lambda event: views.decided(parts, event), one) for one in outcomes]})
+        decisions = [_refused(one) if isinstance(one, Refusal) else views.decided(parts, one) for one in outcomes]
+        return json_answer(responses.Decisions(decisions=decisions))
     if isinstance(outcomes[0], Refusal):
         raise outcomes[0]
     return json_answer(views.decided(parts, outcomes[0]))
@@ -86,9 +87,10 @@ async def decide(body: SampleBody, parts: App, who: Sender) -> Response:
     responses={200: {"content": {arrow.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
 )
 async def decide_arrow(request: Request, parts: App, who: Sender) -> Response:
-    """Decide on the samples of an Arrow stream: the columns of the schema, or `features`, lists of numbers; and `id`.
+    """Decide on the samples of an Arrow stream, with the columns of the schema or lists of numbers in `features`; `id`
+    is optional.
 
-    The answer is an Arrow stream: round, label, probability, margin, query, and error, the code of a refusal.
+    The response is an Arrow stream with round, label, probability, margin, query, and error, the code of a refusal.
     """
     body = await request.body()
     rows = await run_in_threadpool(arrow.samples, body, parts.schema)
@@ -99,7 +101,7 @@ async def decide_arrow(request: Request, parts: App, who: Sender) -> Response:
 
 @router.post("/labels", tags=["queries"], response_model=responses.LabelOutcome | responses.LabelOutcomes)
 async def tell(body: LabelBody, parts: App, who: Member) -> Response:
-    """Give the labels of queries. The first answer stands: the same again is `repeated`, another one is refused."""
+    """Give the labels of queries. The first answer stands: the same again is `repeated`, a different one is refused."""
     given = body.labels if isinstance(body, requests.LabelsIn) else [body]
     _refuse_many(parts, len(given))
     labels: list[tuple[Any, int, str]] = []
@@ -114,14 +116,14 @@ async def tell(body: LabelBody, parts: App, who: Member) -> Response:
             raise Refused(refusal.code, refusal.message, f"{place}.label") from None
     outcomes = await _answered(parts, labels)
     if isinstance(body, requests.LabelsIn):
-        return json_answer({"outcomes": [_told(AnsweredQuery._asdict, one) for one in outcomes]})
+        return json_answer(responses.LabelOutcomes(outcomes=[_outcome(one) for one in outcomes]))
     if isinstance(outcomes[0], Refusal):
         raise outcomes[0]
-    return json_answer(outcomes[0]._asdict())
+    return json_answer(_outcome(outcomes[0]))
 
 
 async def _answered(parts: ServiceParts, labels: list[tuple[int | str, int, str]]) -> list[Any]:
-    """What becomes of labels; those that nobody awaits take none of the engine's time."""
+    """The outcomes of labels; labels that are not awaited take none of the engine's time."""
     engine = parts.engine
     early = [not engine.awaits(of) for of, _, _ in labels]
     known: list[Any] = [None] * len(labels)
@@ -148,30 +150,30 @@ def labels(
     parts: App,
     who: Member,
     format: labels_out.Format = "jsonl",
-    after: Annotated[int, Query(ge=0, le=values.MOST, description="The `seq` of the last one that is known.")] = 0,
+    after: Annotated[int, Query(ge=0, le=values.MOST, description="The `seq` of the last row that you have.")] = 0,
 ) -> StreamingResponse:
-    """What people have answered: sample, decision, label, who and when, as JSON lines, CSV or Parquet."""
+    """The answers of people, with sample, decision, label, who and when, as JSON lines, CSV or Parquet."""
     rows = labels_out.rows(parts.engine.state, parts.log, parts.engine, after)
     return StreamingResponse(labels_out.written(rows, format), media_type=labels_out.MEDIA_TYPES[format])
 
 
 @router.get("/status", tags=["status"], response_model=reports.Status)
 def status(parts: App, who: Anyone) -> Response:
-    """How it stands: rounds, labels, budget, accuracy from the labels alone, health."""
+    """The status: rounds, labels, budget, the accuracy estimated from the labels, and the health."""
     return json_answer(_status(parts))
 
 
 @router.get("/history", tags=["status"], response_model=reports.History)
 def history(parts: App, who: Anyone, points: Annotated[int, Query(ge=2, le=5000)] = 300) -> Response:
-    """How it stood over the rounds: a point every hundred, thinned to at most `points`."""
-    told = ",".join(parts.log.points(points))  # each was written as JSON
+    """The history: a point per hundred rounds, thinned to at most `points`. The points were stored as JSON."""
+    listed = ",".join(parts.log.points(points))
     classes = json.dumps(parts.classes)
-    return Response(f'{{"points":[{told}],"classes":{classes}}}', media_type="application/json")
+    return Response(f'{{"points":[{listed}],"classes":{classes}}}', media_type="application/json")
 
 
 @router.get("/schema", tags=["status"])
 def schema(parts: App, who: Anyone) -> responses.SchemaOut:
-    """What samples and classes are."""
+    """The schema: what samples and classes are."""
     described, image = parts.schema, parts.schema.image
     size = None if image is None else image.model_dump(include={"height", "width", "channels"})
     return responses.SchemaOut(
@@ -195,30 +197,32 @@ def schema(parts: App, who: Anyone) -> responses.SchemaOut:
 async def events(
     parts: App,
     who: Annotator,
-    last_event_id: Annotated[str | None, Header(description="Go on after this one.")] = None,
+    last_event_id: Annotated[str | None, Header(description="Continue after this event.")] = None,
 ) -> StreamingResponse:
-    """Server-sent events: `status` at most four times a second, and `query`, `label`, `expire`, `skip`, `claim`."""
+    """Server-sent events: `status` at most four times per second, and `query`, `label`, `expire`, `skip`, `claim`."""
     await sse.refuse_many(parts.bell)
     after = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 16 else None
 
     def told() -> str | None:
-        return json.dumps(_status(parts)) if parts.door.knows(who) else None
+        return _status(parts).model_dump_json() if parts.door.knows(who) else None
 
     listening = sse.stream(parts.engine, parts.log, parts.bell, after, told)
     return StreamingResponse(listening, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-def _status(parts: ServiceParts) -> dict[str, Any]:
-    return parts.engine.status() | {"version": __version__}
+def _status(parts: ServiceParts) -> reports.Status:
+    return reports.Status.model_validate(parts.engine.status() | {"version": __version__})
 
 
 def _refuse_many(parts: ServiceParts, number: int) -> None:
     most = parts.engine.state.config.max_batch
     if number > most:
-        raise Refusal("too-large", f"one request may hold {most}, and this one holds {number}; send several.")
+        raise Refusal("too-large", f"a request may hold at most {most} items, and this one holds {number}; split it.")
 
 
-def _told(tell: Any, outcome: Any) -> Any:
-    if isinstance(outcome, Refusal):
-        return responses.problem(outcome.code, outcome.message)
-    return tell(outcome)
+def _refused(refusal: Refusal) -> responses.Error:
+    return responses.Error(error=responses.Problem(code=refusal.code, message=refusal.message))
+
+
+def _outcome(of: AnsweredQuery | Refusal) -> responses.LabelOutcome | responses.Error:
+    return _refused(of) if isinstance(of, Refusal) else responses.LabelOutcome.model_validate(of._asdict())

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import ipaddress
 import signal
 import socket
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -16,30 +14,21 @@ from typing import Any
 
 import uvicorn
 from uvicorn.config import LOGGING_CONFIG
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from osamd.errors import InputError
 from osamd.service import auth
 from osamd.service.api import make_app
+from osamd.service.connections import Connection
 from osamd.service.database import StorageError
 from osamd.service.engine import Engine
-from osamd.service.guard import overloaded
 from osamd.service.log import Log
 from osamd.service.requests import Requests, logs_are_set_up
 from osamd.service.state import CONFIG, ServiceState, create, open_state
 
-MOST_CONNECTIONS = 768
-"""More than requests may wait for the engine, so that overload is told as such."""
-LARGEST_HEAD = 64 * 2**10
-"""Bytes of the line and the headers of a request."""
 COLLECT = (10_000, 20, 20)
 """Python's thresholds for the collector of cycles."""
-SLOWEST_HEAD = 30.0
-"""Seconds for them to arrive, about: connections are looked at so often."""
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 """What this machine calls itself."""
-SLOWEST_READER = 20.0
-"""Seconds in which whoever was sent an answer must read some of it."""
 
 
 def open_log(state: ServiceState, database: str | None) -> Log:
@@ -174,7 +163,7 @@ def _serve_app(
         timeout_keep_alive=30,
         timeout_graceful_shutdown=3,
         ws="none",
-        http=_Connection,
+        http=Connection,
     )
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
@@ -203,77 +192,6 @@ def _ending(server: uvicorn.Server) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-class _Connection(HttpToolsProtocol):
-    """Ends a connection on which no request arrives for long, or one without end, or whose answer nobody reads.
-
-    Where there are too many, the one that has waited longest without a whole request makes room, of the address that
-    has most of them; where all are being answered, the new one is refused. Bodies are read by the routes.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._since = self.loop.time()
-        self._unread: asyncio.TimerHandle | None = None
-        if len(self.connections) > MOST_CONNECTIONS and not self._make_room():
-            self.app = overloaded
-        self._seen: object = None
-        self._head = 0
-        self._look = self.loop.call_later(SLOWEST_HEAD, self._looked)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._look.cancel()
-        self.resume_writing()
-        super().connection_lost(error)
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is being answered."""
-        return self.cycle is None or self.cycle.response_complete
-
-    def _make_room(self) -> bool:
-        idle = [one for one in self.connections if one is not self and isinstance(one, _Connection) and one.idle]
-        if not idle:
-            return False
-        by_address = Counter(one.client[0] if one.client else "" for one in idle)
-        crowded = by_address.most_common(1)[0][0]
-        min((one for one in idle if (one.client[0] if one.client else "") == crowded), key=_age).transport.abort()
-        return True
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread = self.loop.call_later(SLOWEST_READER, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-        super().resume_writing()
-
-    def on_response_complete(self) -> None:
-        self._since = self.loop.time()
-        super().on_response_complete()
-
-    def data_received(self, data: bytes) -> None:
-        before = self.cycle
-        within_body = before is not None and before.more_body
-        super().data_received(data)
-        self._head = 0 if within_body or self.cycle is not before else self._head + len(data)
-        if self._head > LARGEST_HEAD and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too large.")
-
-    def _looked(self) -> None:
-        """Close where nothing is being answered, and nothing was since the last look."""
-        if self.idle and self.cycle is self._seen:
-            self.transport.close()
-            return
-        self._seen = self.cycle
-        self._look = self.loop.call_later(SLOWEST_HEAD, self._looked)
-
-
-def _age(connection: _Connection) -> float:
-    return connection._since
 
 
 class _Server(uvicorn.Server):

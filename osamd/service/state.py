@@ -12,9 +12,7 @@ import hashlib
 import json
 import math
 import os
-import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +25,9 @@ from osamd.learner import saving
 from osamd.learner.ask_tell import AskTell
 from osamd.numerics import Array
 from osamd.service import trust
-from osamd.service.schema import Schema, Strict, of_learner
+from osamd.service.inferred_schema import of_learner
+from osamd.service.modules import made, networks
+from osamd.service.schema import Schema, Strict
 
 CONFIG, START, LOG = "service.json", "start.safetensors", "log.sqlite"
 
@@ -268,42 +268,3 @@ def _schema_of(learner: AskTell, title: str) -> Schema:
         return of_learner(learner.classes, learner.features or learner.weights.shape[-1] - 1, title)
     except ValidationError as error:
         raise InputError(f"classes and features of the learner need other names: {_fault(error)}.") from error
-
-
-def made(name: str) -> Any:
-    """The module that the operator's own function returns."""
-    package, _, function = name.partition(":")
-    if not package or not function:
-        raise InputError(f"`--module {name}`: give package.module:function, the function that returns the module.")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        make: Callable[[], Any] = getattr(import_module(package), function)
-    except Exception as error:  # the code is the operator's own, and so may be its errors
-        raise InputError(
-            f"`--module {name}`: it cannot be imported ({_said(error)}); be in the folder that holds it, or install it."
-        ) from error
-    try:
-        return make()
-    except Exception as error:
-        raise InputError(f"`--module {name}`: the function failed ({_said(error)}); mend it.") from error
-
-
-def _said(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def networks() -> Any:
-    """The learner of networks, `osamd.NetworkOSAMD`.
-
-    torch adds up in another order with another number of threads, so that a log could not be repeated on another number
-    of cores: the service has one.
-    """
-    try:
-        import torch
-
-        from osamd.learner.network import NetworkOSAMD
-    except ImportError as error:
-        raise InputError(f"{error}.") from error
-    torch.set_num_threads(1)
-    return NetworkOSAMD

@@ -16,8 +16,9 @@ from osamd.service import engine as engines
 from osamd.service.desk import Refusal
 from osamd.service.engine import Engine
 from osamd.service.fold import Fold
+from osamd.service.inferred_schema import of_learner
 from osamd.service.log import Event, Log
-from osamd.service.schema import Schema, of_learner
+from osamd.service.schema import Schema
 from osamd.service.state import ServiceState, create, open_state
 
 WIDTH = 3

@@ -22,8 +22,8 @@ from osamd.service import auth, bodies, engine, exporting, postgres, server, wri
 from osamd.service import log as logs
 from osamd.service.desk import Refusal
 from osamd.service.engine import Engine
+from osamd.service.inferred_schema import of_learner
 from osamd.service.log import Log
-from osamd.service.schema import of_learner
 from osamd.service.state import create, open_state
 
 # Another number of cores.

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from osamd.errors import InputError
-from osamd.service.schema import LARGEST, Image, NamedClass, SampleColumn, Schema, of_learner, of_table
+from osamd.service.inferred_schema import of_learner, of_table
+from osamd.service.schema import LARGEST, Image, NamedClass, SampleColumn, Schema
 
 CLASSES = [NamedClass(name="cat"), NamedClass(name="dog")]
 

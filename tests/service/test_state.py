@@ -13,7 +13,7 @@ import osamd
 from osamd.errors import InputError
 from osamd.service import engine as engines
 from osamd.service import log as logs
-from osamd.service.schema import of_learner
+from osamd.service.inferred_schema import of_learner
 from osamd.service.state import CONFIG, START, create, open_state
 
 

@@ -1,4 +1,4 @@
-"""The bodies of responses that say how a stream stands, now and over its rounds."""
+"""The bodies of responses that report on a stream: its status, and its history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from osamd.service.wire.responses import Out
 
 
 class BudgetStatus(Out):
-    """The budget, what was spent of it, and how many labels it allows now."""
+    """The budget, how much of it was spent, and how many labels it allows now."""
 
     rate: float | None
     window: int | None
@@ -19,13 +19,13 @@ class BudgetStatus(Out):
     spent: float | None
     left: int | None
     since: int
-    """The round in which the budget was changed last; 0 where it never was."""
+    """The round in which the budget was last changed; 0 if it never was."""
     asked_before: int
-    """Labels that were asked for before that."""
+    """Labels that were asked for before that round."""
 
 
 class TodayStatus(Out):
-    """Since midnight, UTC."""
+    """The counts since midnight, UTC."""
 
     rounds: int
     asked: int
@@ -34,7 +34,7 @@ class TodayStatus(Out):
 
 
 class AccuracyStatus(Out):
-    """An estimate from the labels that were asked for alone, with its interval."""
+    """The accuracy, estimated only from the labels that were asked for, with its interval."""
 
     value: float | None
     low: float | None
@@ -46,7 +46,7 @@ class AccuracyStatus(Out):
 
 
 class HealthStatus(Out):
-    """How it fares in the last rounds: fine, unknown or alarm, why, and what to do; `collapsed` where it is alarm."""
+    """The health in the last rounds: fine, unknown or alarm, why, and what to do; `collapsed` is true in an alarm."""
 
     state: Literal["fine", "unknown", "alarm"]
     why: str
@@ -64,15 +64,15 @@ class HealthStatus(Out):
 
 
 class WildSamples(Out):
-    """Samples that were refused since the start for a value far beyond all before, and why the last one was."""
+    """Samples that were refused since the start for a value far larger than any before, and the last reason."""
 
     count: int
     last: str
 
 
 class Agreement(Out):
-    """How far two people agree on the same samples, with the interval of the share at a level of 90 %; Cohen's `kappa`
-    is 0 for chance and 1 for full agreement."""
+    """How often two people agree on the same samples, with the 90 % interval of that share; Cohen's `kappa` is 0 for
+    chance agreement and 1 for full agreement."""
 
     number: int
     agreed: int
@@ -83,7 +83,7 @@ class Agreement(Out):
 
 
 class Status(Out):
-    """How it stands."""
+    """The status of a stream."""
 
     seq: int
     rounds: int
@@ -105,7 +105,7 @@ class Status(Out):
 
 
 class HistoryPoint(Out):
-    """How it stood after a round."""
+    """The state of a stream after a round."""
 
     round: int
     at: float
@@ -125,13 +125,13 @@ class HistoryPoint(Out):
 
 
 class History(Out):
-    """How it stood, over the rounds."""
+    """The history of a stream."""
 
     points: list[HistoryPoint]
     classes: list[ClassName]
 
 
 class ServiceUp(Out):
-    """That the service is there."""
+    """The service works."""
 
     status: Literal["ok"]

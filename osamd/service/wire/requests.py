@@ -15,8 +15,8 @@ class SampleIn(In):
     """One sample to decide on."""
 
     features: FeatureValues
-    id: ClientId | None = Field(None, description="Your own name for it: sending it again is answered as before.")
-    display: ForPeople | None = Field(None, description="What people see who label it; never learned from.")
+    id: ClientId | None = Field(None, description="Your own name for it; a sample sent again gets the same response.")
+    display: ForPeople | None = Field(None, description="What annotators see; the model never learns from it.")
 
 
 class SamplesIn(In):
@@ -31,7 +31,7 @@ class LabelIn(In):
     round: RoundNumber | None = None
     id: ClientId | None = None
     label: LabelName
-    holder: Holder | None = Field(None, description="Who answers, where several people share a token.")
+    holder: Holder | None = Field(None, description="Who answers, if several people share a token.")
 
 
 class LabelsIn(In):
@@ -50,7 +50,7 @@ class Claim(In):
 
 
 class Skip(In):
-    """Who skips a query, cannot tell, or finds that no class fits."""
+    """Who skips a query, does not know, or finds that no class fits."""
 
     holder: Holder
 
@@ -64,7 +64,7 @@ class Correct(In):
 
 
 class Expire(In):
-    """Which queries are given up: those asked for more than so many rounds ago."""
+    """Which queries expire: those asked more than this many rounds ago."""
 
     older_than: RoundNumber
 
@@ -76,20 +76,24 @@ class Login(In):
 
 
 class NewBudget(In):
-    """Another budget; what is left out stays, null takes a limit away."""
+    """A new budget; fields that are left out stay, null removes a limit."""
 
     budget: float | None = Field(default=None, gt=0.0, le=1.0, description="The largest share of rounds.")
-    budget_window: int | None = Field(default=None, ge=1, le=10**7, description="In any so many rounds on end.")
-    max_labels: int | None = Field(default=None, ge=1, le=MOST, description="In all, those of before among them.")
+    budget_window: int | None = Field(
+        default=None, ge=1, le=10**7, description="Keep the budget within every window of this many rounds."
+    )
+    max_labels: int | None = Field(
+        default=None, ge=1, le=MOST, description="In total, including labels asked for before."
+    )
     target_accuracy: float | None = Field(default=None, gt=0.0, lt=1.0)
 
 
 class NewClass(In):
-    """A class that was not there before."""
+    """A new class."""
 
     name: ClassName
-    title: str = Field(default="", max_length=200, description="What people call it; its name by default.")
-    about: str = Field(default="", max_length=2000, description="When it is right, for those who label.")
+    title: str = Field(default="", max_length=200, description="The name that people see.")
+    about: str = Field(default="", max_length=2000, description="When the class applies, for annotators.")
 
 
 class Archive(In):

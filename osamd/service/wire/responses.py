@@ -10,7 +10,7 @@ from osamd.service.schema import ClassName, NamedClass, SampleColumn
 
 
 class Out(BaseModel):
-    """An answer."""
+    """The body of a response."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,13 +43,13 @@ class Decided(Out):
 
 
 class Decisions(Out):
-    """The decisions on samples, in their order; in place of one that the model could make nothing of, the error."""
+    """The decisions on samples, in their order; an error stands for a sample that the model could not score."""
 
     decisions: list[Decided | Error]
 
 
 class LabelOutcome(Out):
-    """What became of one label."""
+    """The outcome of one label."""
 
     round: int
     label: ClassName
@@ -57,13 +57,13 @@ class LabelOutcome(Out):
 
 
 class LabelOutcomes(Out):
-    """What became of labels, in their order."""
+    """The outcomes of labels, in their order."""
 
     outcomes: list[LabelOutcome | Error]
 
 
 class ShownValue(Out):
-    """One value, as people see it; `used`: whether the model sees it, too."""
+    """One value as people see it; `used`: whether the model uses it, too."""
 
     name: str
     value: float | bool | str | None
@@ -72,7 +72,7 @@ class ShownValue(Out):
 
 
 class Pixels(Out):
-    """An image, row by row, from 0 to 1."""
+    """An image, row by row, with values from 0 to 1."""
 
     height: int
     width: int
@@ -81,7 +81,7 @@ class Pixels(Out):
 
 
 class ShownDisplay(Out):
-    """What was sent for people to see; `image` and `audio` are where they can be had."""
+    """What was sent for people to see; `image` and `audio` are addresses."""
 
     text: str | None
     fields: list[ShownValue] | None
@@ -91,7 +91,7 @@ class ShownDisplay(Out):
 
 
 class PendingQuery(Out):
-    """A sample whose label is asked for; `second`: somebody has answered it, and a second opinion is wanted."""
+    """A sample whose label is asked for; `second`: it has been answered, and a second opinion is wanted."""
 
     round: int
     id: str | None
@@ -109,34 +109,34 @@ class PendingQuery(Out):
 
 
 class PendingQueries(Out):
-    """Queries that wait; `pending` counts all."""
+    """Pending queries; `pending` counts all of them."""
 
     queries: list[PendingQuery]
     pending: int
 
 
 class QueryOutcome(Out):
-    """What became of a query."""
+    """The outcome of a query."""
 
     round: int
     status: Literal["skipped", "unsure", "none", "expired", "repeated"]
 
 
 class ExpiredCount(Out):
-    """How many queries were given up."""
+    """The number of queries that expired."""
 
     expired: int
 
 
 class Archived(Out):
-    """How many events were archived, and into which file of STATE/archive; none where there was nothing."""
+    """The number of archived events, and their file in STATE/archive; null if there were none."""
 
     events: int
     file: str | None
 
 
 class Erased(Out):
-    """How many samples and answers were erased."""
+    """The numbers of samples and answers that were erased."""
 
     samples: int
     answers: int
@@ -149,7 +149,7 @@ class ClassNames(Out):
 
 
 class OwnAnswer(Out):
-    """An answer of one's own."""
+    """An answer of the caller."""
 
     seq: int
     round: int
@@ -159,17 +159,24 @@ class OwnAnswer(Out):
 
 
 class OwnAnswers(Out):
-    """One's own answers, the last one first."""
+    """The answers of the caller, the latest first."""
 
     answers: list[OwnAnswer]
 
 
 class ImageSize(Out):
-    """Of samples that are images."""
+    """The size of samples that are images."""
 
     height: int
     width: int
     channels: int
+
+
+class LoggedIn(Out):
+    """Who has logged in."""
+
+    name: str
+    roles: list[str]
 
 
 class SchemaOut(Out):

@@ -12,21 +12,21 @@ MOST = 2**53 - 1
 """The largest whole number that every reader of JSON keeps exactly."""
 
 CLIENT_ID = re.compile(r"[\x21-\x7e]{1,128}")
-"""Printable ASCII without blanks."""
+"""Printable ASCII without spaces."""
 ClientId = Annotated[str, StringConstraints(pattern=f"^{CLIENT_ID.pattern}$")]
 Holder = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,64}$")]
 RoundNumber = Annotated[int, Field(ge=0, le=MOST, strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 LONGEST_TEXT = 20_000
-"""Letters of a value: free text is shown to people, though no model learns from it."""
+"""The most characters of a value: free text is shown to people, though no model learns from it."""
 FeatureValue = Number | bool | Annotated[str, Field(max_length=LONGEST_TEXT)] | None
 Order = Literal["oldest", "valuable"]
 
 
 def _features(given: Any) -> Any:
-    """Values by place or by name, whole numbers as floats.
+    """Values in order or by name, with whole numbers as floats.
 
-    A function, and no type: pydantic would write an error for each of a million bad values, which takes a minute.
+    This is a function and no type, because pydantic would report each of a million bad values, which takes a minute.
     """
     if type(given) not in (list, dict):
         raise PydanticCustomError("features", "give a list of values, or an object that has them by column")
@@ -42,7 +42,7 @@ def _features(given: Any) -> Any:
         try:
             values = [float(value) if type(value) is int else value for value in values]
         except OverflowError:
-            raise PydanticCustomError("features", "a number is beyond all floats") from None
+            raise PydanticCustomError("features", "a number is too large") from None
         return dict(zip(given, values, strict=True)) if type(given) is dict else values
     return given
 
