@@ -29,7 +29,7 @@ def of_table(
     title: str,
     rows: Array | None = None,
 ) -> Schema:
-    """The schema of a table, from what its columns were found to be (`osamd.tables.Column`), and from its rows."""
+    """The schema of a table, from its columns (`osamd.tables.Column`) and its rows."""
     used = [column for column in columns if column.kind != "left out"]
     sizes = iter([] if rows is None else np.abs(rows).max(axis=0, initial=0.0).tolist())
     largest = {column.name: max(next(sizes, 0.0) for _ in column.features) for column in used}

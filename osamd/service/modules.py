@@ -19,14 +19,14 @@ def made(name: str) -> Any:
         sys.path.insert(0, "")
     try:
         make: Callable[[], Any] = getattr(import_module(package), function)
-    except Exception as error:  # the code is the operator's own, and so may be its errors
+    except Exception as error:  # the operator's own code may raise anything
         raise InputError(
-            f"`--module {name}`: it cannot be imported ({_said(error)}); be in the folder that holds it, or install it."
+            f"`--module {name}`: it cannot be imported ({_said(error)}); change to its folder, or install it."
         ) from error
     try:
         return make()
     except Exception as error:
-        raise InputError(f"`--module {name}`: the function failed ({_said(error)}); mend it.") from error
+        raise InputError(f"`--module {name}`: the function failed ({_said(error)}); correct it.") from error
 
 
 def _said(error: Exception) -> str:
@@ -36,8 +36,8 @@ def _said(error: Exception) -> str:
 def networks() -> Any:
     """The learner of networks, `osamd.NetworkOSAMD`.
 
-    torch adds up in another order with another number of threads, so that a log could not be repeated on another number
-    of cores: the service has one.
+    The order of torch's sums depends on the number of threads, so a log could not be reproduced with another number of
+    cores. The service therefore uses one thread.
     """
     try:
         import torch

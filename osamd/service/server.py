@@ -1,4 +1,4 @@
-"""Starting the service: what it may bind to, and uvicorn under it."""
+"""Starting the service: which addresses it may bind to, and how uvicorn runs it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from osamd.service.requests import Requests, logs_are_set_up
 from osamd.service.state import CONFIG, ServiceState, create, open_state
 
 COLLECT = (10_000, 20, 20)
-"""Python's thresholds for the collector of cycles."""
+"""The thresholds of Python's garbage collector."""
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-"""What this machine calls itself."""
+"""The names of this machine."""
 
 
 def open_log(state: ServiceState, database: str | None) -> Log:
@@ -44,7 +44,7 @@ def _remember(state: ServiceState, log: Log, database: str | None) -> None:
 
 @contextmanager
 def opened(folder: Path, database: str | None) -> Iterator[tuple[ServiceState, Log]]:
-    """A folder and its log, for a command that uses it beside the service."""
+    """A folder and its log, for a command that runs beside the service."""
     state = open_state(folder)
     log = open_log(state, database)
     try:
@@ -67,7 +67,7 @@ def serve(
     ready: Callable[[str], None] = lambda url: None,
     **outward: Any,
 ) -> None:
-    """Serve until the process is told to end; `ready` gets the address once samples are taken.
+    """Serve until the process is told to stop; `ready` gets the address once requests are accepted.
 
     `as_written`: see `Engine.start`; `outward`: secure_cookie, alarm_webhook and tracing of `make_app`.
     """
@@ -82,8 +82,8 @@ def serve(
             engine.stop()
     if engine.failure:
         raise InputError(
-            f"the log {log.name} could not be written at the end ({engine.failure}); make room, or bring it back. What"
-            " was answered is not lost, and the next start goes on from there."
+            f"the log {log.name} could not be written at the end ({engine.failure}); make room, or bring it back."
+            " Nothing that was answered is lost, and the next start continues from there."
         )
 
 
@@ -96,7 +96,7 @@ def serve_streams(
     ready: Callable[[str], None] = lambda url: None,
     **outward: Any,
 ) -> None:
-    """Serve every stream in a folder, each at /NAME, until the process is told to end; `outward` as for `serve`."""
+    """Serve every stream in a folder, each at /NAME, until the process is told to stop; `outward` as in `serve`."""
     from osamd.service.streams import Streams
 
     streams = Streams(root, host=host, database=database, **outward)
@@ -114,7 +114,7 @@ def serve_streams(
         _serve_app(Requests(streams.app, outward.get("tracing")), listening, host, ready, streams.close_listeners)
     if streams.failures:
         told = "; ".join(f"{name}: {why}" for name, why in streams.failures.items())
-        raise InputError(f"logs could not be written at the end ({told}). What was answered is not lost.")
+        raise InputError(f"logs could not be written at the end ({told}). Nothing that was answered is lost.")
 
 
 @contextmanager
@@ -141,10 +141,10 @@ def _run(
     open_to_all = not auth.token_names(log)
     if open_to_all and not is_loopback(host):
         raise InputError(
-            f"`--host {host}`: others could reach the service, and it has no tokens yet; make some by"
+            f"`--host {host}`: others could reach the service, and it has no tokens yet; make some with"
             f" `osamd token {engine.state.folder} --name NAME --role client` (and annotator)."
         )
-    # By an open service only names of this machine are answered to.
+    # An open service answers only to the names of this machine.
     hosts = LOCAL_NAMES | {host} if open_to_all else None
     app = make_app(engine, log, hosts=hosts, may_open=open_to_all, **outward)
     _serve_app(Requests(app, outward.get("tracing")), listening, host, ready, app.state.parts.bell.close)
@@ -167,20 +167,20 @@ def _serve_app(
     )
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
-    # What was imported lives as long as the service, and a large body makes thousands of objects that are no garbage:
-    # the collector of cycles, left as it is, would look through all of them again and again (a quarter of the time).
+    # Imported objects live as long as the service, and a large body makes thousands of objects that are no garbage.
+    # With its default thresholds, the garbage collector would scan all of them again and again (a quarter of the time).
     gc.freeze()
     gc.set_threshold(*COLLECT)
     server = _Server(config, lambda: ready(address), close)
     with _ending(server):
         server.run(sockets=[listening])
     if not server.started:
-        raise InputError("the service could not start; see above.")
+        raise InputError("the service could not start; see the messages above.")
 
 
 @contextmanager
 def _ending(server: uvicorn.Server) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the service properly and nothing more: uvicorn sends them again when it has ended."""
+    """Let SIGINT and SIGTERM only stop the service properly; uvicorn would raise them again after its end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -195,7 +195,7 @@ def _ending(server: uvicorn.Server) -> Iterator[None]:
 
 
 class _Server(uvicorn.Server):
-    """Says when it takes requests, and ends the listeners before it waits for those who are still answered."""
+    """Reports when it accepts requests, and closes the event streams before it waits for open responses."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], close: Callable[[], None]) -> None:
         super().__init__(config)
@@ -212,7 +212,7 @@ class _Server(uvicorn.Server):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Whether only this machine can reach the host."""
     if host == "localhost":
         return True
     try:
@@ -222,14 +222,16 @@ def is_loopback(host: str) -> bool:
 
 
 def state_of(folder: Path, model: Path | None) -> ServiceState:
-    """The folder of a service; made from a saved learner where there is none."""
+    """The folder of a service; if there is none, it is made from a saved learner."""
     if (folder / CONFIG).exists():
         if model is not None:
-            raise InputError(f"`--model {model}`: {folder} has a learner already; leave it out, or give another --dir.")
+            raise InputError(
+                f"`--model {model}`: {folder} already has a learner; leave the option out, or give another --dir."
+            )
         return open_state(folder)
     if model is None:
         raise InputError(
-            f"{folder} is no service; make one by `osamd init {folder} --source TABLE --label COLUMN`, or give"
+            f"{folder} is not a service; make one with `osamd init {folder} --source TABLE --label COLUMN`, or give"
             " --model FILE, a learner that `save` wrote."
         )
     from osamd.service.creating import linear

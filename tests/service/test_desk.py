@@ -220,7 +220,7 @@ def test_without_second_opinions_the_first_answer_stands(service):
 
 def test_a_correction_is_an_event_and_the_learner_keeps_what_it_learned(service):
     first, second = service.ask(2)
-    with pytest.raises(Refusal, match="still waits for its label"):
+    with pytest.raises(Refusal, match="is still pending"):
         service.do("correct", first, 1, "ann")
     service.tell((first, 0))
     before = bits(service.learner)

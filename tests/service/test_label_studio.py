@@ -109,7 +109,7 @@ def test_a_bridge_goes_on_when_label_studio_is_back(client, studio, person, brid
         return len(waits) < 4
 
     run(bridge, wait, said.append, every=1.0)
-    assert "does not answer" in said[0]
+    assert "does not respond" in said[0]
     assert said[1:] == ["0 tasks made, 1 answers told"]
     assert waits == [2.0, 4.0, 8.0, 1.0]
     assert client.status()["told"] == 1

@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_sent_is_one_sentence(state, tmp_path, capsys):
         assert main(["send", str(place), "--url", served.url, "--text", "nothing"]) == 2
         assert "there is no such column" in capsys.readouterr().err
     assert main(["send", str(place), "--url", "http://127.0.0.1:9"]) == 2
-    assert "does not answer" in capsys.readouterr().err
+    assert "does not respond" in capsys.readouterr().err
 
 
 def test_the_client_reads_labels_and_corrects(state):

@@ -327,7 +327,7 @@ def test_the_database_is_remembered_and_another_one_is_refused(state, postgres):
     again = open_state(state.folder)
     assert again.config.database == log.place
     assert "osamd@" not in log.place
-    with pytest.raises(InputError, match=r"the log of .* is in postgresql://.*; name it by --database"):
+    with pytest.raises(InputError, match=r"the log of .* is in postgresql://.*; give it with --database"):
         server.open_log(again, None)
     with pytest.raises(InputError, match="change `database` in"):
         server.open_log(again, postgres.fresh())

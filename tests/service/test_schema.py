@@ -158,7 +158,7 @@ def test_an_image_may_be_shown_inverted():
     [
         ([0.0, 1.0], "has 3 numbers, and this one has 2"),
         ([], "has 3 numbers, and this one has 0"),
-        ({"x": 1.0}, "list of the numbers of its pixels"),
+        ({"x": 1.0}, "list of its pixel values"),
         ([0.0, None, 1.0], "list of the numbers"),
         ([0.0, True, 1.0], "list of the numbers"),
         ([0.0, "1", 1.0], "list of the numbers"),
