@@ -266,7 +266,7 @@ def test_init_refuses_with_one_sentence_that_names_the_remedy(table, tmp_path, c
     assert "'faulty' is not one of the classes" in refused(capsys, *labelled, "--classes", "good,bad")
     assert "--shape has no effect here" in refused(capsys, *labelled, "--shape", "1,2")
     assert "--schema has no effect here" in refused(capsys, *labelled, "--schema", "x.json")
-    assert "not from several" in refused(capsys, *labelled, "--model", "x")
+    assert "but only one of them" in refused(capsys, *labelled, "--model", "x")
     assert "pumps.csv is a file; name a folder" in refused(capsys, "init", "pumps.csv", *labelled[2:])
     empty = tmp_path / "empty.csv"
     empty.write_text(HEADER + "\n2024-01-01,1,2,a,true,\n")
@@ -301,7 +301,7 @@ def test_init_refuses_a_saved_learner_that_does_not_fit(table, capsys, network):
 def test_init_refuses_a_module_that_cannot_be_used(network, tmp_path, capsys):
     base = ("init", "shapes", "--schema", "images.json")
     steps = (*base, *STEPS, "--module")
-    assert "by --schema FILE" in refused(capsys, "init", "shapes", "--module", f"{network}:network", *STEPS)
+    assert "with --schema FILE" in refused(capsys, "init", "shapes", "--module", f"{network}:network", *STEPS)
     for some in (("--eta", "0.1"), ("--sigma", "1"), ("--method", "osamd")):
         assert "give --eta and --sigma" in refused(capsys, *base, "--module", f"{network}:network", *some)
     assert "package.module:function" in refused(capsys, *steps, network)
@@ -330,7 +330,7 @@ CLASSES = [{"name": "a"}, {"name": "b"}]
         ({"classes": CLASSES[:1], "image": {"height": 2, "width": 2}}, "at least 2 items"),
         ({"classes": ["a", "b"], "image": {"height": 2, "width": 2}}, "classes.0: Input should be an object"),
         ({"classes": [*CLASSES, CLASSES[0]], "image": {"height": 2, "width": 2}}, "two classes have the same name"),
-        ({"classes": CLASSES, "image": {"height": 2, "width": 2, "low": 1}}, "give two numbers"),
+        ({"classes": CLASSES, "image": {"height": 2, "width": 2, "low": 1}}, "give two different numbers"),
         ({"classes": CLASSES, "image": {"height": 2, "width": 0}}, "image.width"),
         ({"classes": CLASSES, "columns": [{"name": "x", "kind": "text"}]}, "columns.0.kind"),
         ({"classes": CLASSES, "columns": [{"name": "x", "kind": "categorical"}]}, "give categories"),

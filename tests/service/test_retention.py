@@ -171,7 +171,7 @@ def test_all_answers_of_a_labeller_are_erased(tmp_path, log_url):
         assert signed == {"annabel/tab", "admin", retention.ERASED}
         assert [one["who"] for one in rows(state, service.log, service.engine)] == ["annabel/tab"]
         answer = service.do("answer", [(rounds[0], 1, "bob")])[0]
-        assert "somebody whose answers were erased" in answer.message
+        assert "an answer that was erased" in answer.message
         status = same_after_a_kill(service)
         assert status["told"] == 2
         with service.again() as again:
