@@ -65,7 +65,7 @@ def test_a_category_without_a_feature_gives_zeros():
 def test_columns_that_are_ignored_may_come_and_unknown_ones_may_not():
     whole = {"heat": 1.0, "on": False, "city": "Bonn", "load": 2.0}
     assert MIXED.row(whole | {"when": "today"}).tolist() == MIXED.row(whole).tolist()
-    refused(MIXED, whole | {"where": 1}, "has a column 'where', which is not known")
+    refused(MIXED, whole | {"where": 1}, "has a column 'where', which the schema does not know")
     refused(MIXED, whole | {"when": "today", "where": 1}, "'where'")
 
 
