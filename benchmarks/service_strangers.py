@@ -109,10 +109,10 @@ def _images(folder: Path) -> Iterator[tuple[int, int]]:
     """A service in which many images wait for their label: its port and process."""
     from benchmarks.service import started
     from osamd.learner.linear import OSAMD
-    from osamd.service.schema import Image, Named, Schema
+    from osamd.service.schema import Image, NamedClass, Schema
     from osamd.service.state import create
 
-    schema = Schema(image=Image(height=SIDE, width=SIDE), classes=[Named(name=0), Named(name=1)])
+    schema = Schema(image=Image(height=SIDE, width=SIDE), classes=[NamedClass(name=0), NamedClass(name=1)])
     create(folder, OSAMD(features=SIDE * SIDE, classes=[0, 1], method="osamd", sigma=1e9), schema=schema)
     process, port = started(folder)
     try:

@@ -49,7 +49,7 @@ class Admin:
             client.get("/v1/status").raise_for_status()
 
 
-class Stream(NamedTuple):
+class KilledStream(NamedTuple):
     """One of the streams, with those who use it and what they know."""
 
     name: str
@@ -68,11 +68,11 @@ def network() -> Any:
         return nn.Sequential(nn.Linear(FEATURES, 16), nn.ReLU(), nn.Linear(16, len(CLASSES)))
 
 
-def made(root: Path, seed: int) -> list[Stream]:
+def made(root: Path, seed: int) -> list[KilledStream]:
     """The streams, each in its folder."""
     from osamd.learner.linear import OSAMD
     from osamd.learner.network import NetworkOSAMD
-    from osamd.service.schema import of_learner
+    from osamd.service.inferred_schema import of_learner
     from osamd.service.state import create
 
     schema = of_learner(CLASSES, FEATURES, "kills")
@@ -89,7 +89,7 @@ def made(root: Path, seed: int) -> list[Stream]:
         known = Known()
         people: list[Any] = [Sender(f"sender{i}", 1000 * seed + 10 * place + i, known) for i in range(2)]
         people += [Annotator("person", 2000 * seed + place, known), Admin(3000 * seed + place)]
-        streams.append(Stream(name, state, known, people))
+        streams.append(KilledStream(name, state, known, people))
     return streams
 
 
@@ -138,13 +138,13 @@ def kills(root: Path, number: int, seed: int, database: str | None = None) -> di
     return found
 
 
-def _under_load(server: Server, streams: list[Stream], rng: random.Random) -> None:
+def _under_load(server: Server, streams: list[KilledStream], rng: random.Random) -> None:
     """Let everybody work until one of the streams, which is drawn, has acknowledged enough; kill the server then."""
     import httpx
 
     address, until = server.address(), rng.choice(streams)
 
-    def work(stream: Stream, one: Any) -> None:
+    def work(stream: KilledStream, one: Any) -> None:
         with httpx.Client(base_url=f"{address}/{stream.name}", timeout=PATIENCE) as client:
             try:
                 while True:

@@ -1,12 +1,12 @@
-"""A client of the service, in Python.
+"""The Python client of the service.
 
     with Client("http://127.0.0.1:8000", token="osamd_...") as service:
         decision = service.decide({"age": 41, "job": "nurse"}, id="order-17")
         if decision["query"]:
             service.tell("yes", id="order-17")
 
-Every answer is the JSON of the service. A refusal is a `ServiceError` with its stable code; where there was none at
-all, the code is "unreachable", and the request may be sent again: with an `id` nothing is counted twice.
+Every result is the JSON of the service. A refusal raises `ServiceError` with a stable code. If there was no response,
+the code is "unreachable", and the request may be sent again: with an `id`, nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ except ImportError as error:
     raise ImportError("the client needs httpx: pip install 'osamd[client]'") from error
 
 Features = Sequence[Any] | Mapping[str, Any]
-"""The values of a sample in the order of its columns, or by their names: lists, dictionaries, arrays, rows of pandas. A
-NaN is a missing value. An array of several axes is taken row by row."""
+"""The values of a sample in the order of its columns, or by name: lists, dictionaries, arrays, rows of pandas. NaN is a
+missing value. An array with several axes is flattened row by row."""
 
 
 class ServiceError(Exception):
-    """A refusal: `code` is stable, `status` that of HTTP (0 where the service does not answer), and the message names
-    the remedy; `where` is the place in the request, if it has one."""
+    """A refusal: `code` is stable, `status` is the HTTP status (0 if the service does not respond), and the message
+    names the remedy; `where` is the place in the request, if there is one."""
 
     def __init__(self, status: int, code: str, message: str, where: str | None = None) -> None:
         super().__init__(f"{code}: {message}")
@@ -37,7 +37,7 @@ class ServiceError(Exception):
 
 
 class Client:
-    """Talks to the service at `url`, with the `token` if it has tokens; waits `timeout` seconds for an answer."""
+    """Talks to the service at `url`, with a `token` if it needs one; waits `timeout` seconds for a response."""
 
     def __init__(self, url: str = "http://127.0.0.1:8000", *, token: str | None = None, timeout: float = 30.0) -> None:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
@@ -46,7 +46,7 @@ class Client:
     def decide(
         self, features: Features, *, id: str | None = None, display: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The decision on one sample; an `id` of yours makes it safe to send again; `display` is for people to see."""
+        """Decide on one sample. With an `id` of yours it is safe to send it again; `display` is what people see."""
         return self._call("POST", "/v1/samples", {"features": _plain(features), "id": id, "display": display})
 
     def decide_many(
@@ -56,8 +56,8 @@ class Client:
         ids: Sequence[str] | None = None,
         displays: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> list[dict[str, Any]]:
-        """The decisions on samples, one after the other; {"error": ...} in place of one that the model could make
-        nothing of."""
+        """Decide on samples, one after the other; {"error": ...} stands for a sample that the model could not
+        score."""
         if not len(samples):
             return []
         names = [None] * len(samples) if ids is None else ids
@@ -70,8 +70,8 @@ class Client:
         return told
 
     def decide_table(self, table: Any) -> Any:
-        """The decisions on the rows of a `pyarrow.Table` or a frame of pandas or polars, as a `pyarrow.Table`: batches
-        without the cost of text. A column `id` names the samples."""
+        """Decide on the rows of a `pyarrow.Table` or a pandas or polars data frame, and return a `pyarrow.Table`;
+        nothing is turned into text. A column `id` names the samples."""
         import pyarrow as pa  # type: ignore[import-untyped]
 
         if not isinstance(table, pa.Table):
@@ -91,8 +91,8 @@ class Client:
         return self._call("POST", "/v1/labels", {name: value for name, value in named.items() if value is not None})
 
     def tell_many(self, labels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Give labels, each as {"round": 17, "label": "cat"} or {"id": "order-17", "label": "cat"}; what became of
-        each, {"error": ...} where it was refused."""
+        """Give labels, each as {"round": 17, "label": "cat"} or {"id": "order-17", "label": "cat"}, and return the
+        outcomes; {"error": ...} stands for a refused label."""
         if not labels:
             return []
         given = [{name: _number(value) for name, value in one.items()} for one in labels]
@@ -100,25 +100,25 @@ class Client:
         return told
 
     def labels(self, after: int = 0) -> Iterator[dict[str, Any]]:
-        """The queries that people have answered, with their samples; `after` is the `seq` of the last one known."""
+        """The answered queries with their samples; `after` is the `seq` of the last one that you have."""
         with self._reached(), self._http.stream("GET", f"/v1/labels?format=jsonl&after={after}") as answer:
             _refuse(answer)
             yield from map(json.loads, filter(None, answer.iter_lines()))
 
     def correct(self, label: Any, *, round: int) -> dict[str, Any]:
-        """Keep another label for a query that was answered; the learner keeps what it has learned."""
+        """Record another label for an answered query; the learner keeps what it has learned."""
         return self._call("POST", "/v1/corrections", {"round": _number(round), "label": _number(label)})
 
     def claim(
         self, holder: str, *, limit: int = 1, order: str = "oldest", lease: float = 120.0
     ) -> list[dict[str, Any]]:
-        """Take queries to answer; nobody else gets them while the lease lasts."""
+        """Claim queries to answer; nobody else gets them during the lease."""
         body = {"holder": holder, "limit": limit, "order": order, "lease": lease}
         told: list[dict[str, Any]] = self._call("POST", "/v1/queries/claim", body)["queries"]
         return told
 
     def queries(self, *, limit: int = 20, order: str = "oldest") -> list[dict[str, Any]]:
-        """The queries that wait."""
+        """The pending queries."""
         told: list[dict[str, Any]] = self._call("GET", f"/v1/queries?limit={limit}&order={order}")["queries"]
         return told
 
@@ -138,51 +138,51 @@ class Client:
         return answer.headers["content-type"], answer.content
 
     def expire(self, round: int) -> dict[str, Any]:
-        """Give up waiting for a label."""
+        """Expire a query."""
         return self._call("POST", f"/v1/queries/{round}/expire", {})
 
     def expire_older(self, rounds: int) -> int:
-        """Give up waiting for labels that were asked for more than so many rounds ago; how many."""
+        """Expire the queries that were asked more than this many rounds ago, and return their number."""
         return int(self._call("POST", "/v1/queries/expire", {"older_than": rounds})["expired"])
 
     def change_budget(self, **limits: Any) -> dict[str, Any]:
-        """Keep another budget from the next round on: any of budget, budget_window, max_labels and target_accuracy,
-        None to take one away. It takes a token with the role admin."""
+        """Change the budget from the next round on: any of budget, budget_window, max_labels and target_accuracy; None
+        removes a limit. This needs a token with the role admin."""
         return self._call("POST", "/v1/budget", {name: _number(value) for name, value in limits.items()})
 
     def add_class(self, name: Any, *, title: str = "", about: str = "") -> list[Any]:
-        """Take in a class that was not there before; all classes. It takes a token with the role admin."""
+        """Add a class, and return all classes. This needs a token with the role admin."""
         body = {"name": _number(name), "title": title, "about": about}
         classes: list[Any] = self._call("POST", "/v1/classes", body)["classes"]
         return classes
 
     def archive(self, older_than_days: float) -> dict[str, Any]:
-        """Move older events into a Parquet file beside the log: {"events", "file"}. It takes the role admin."""
+        """Move older events into a Parquet file beside the log: {"events", "file"}. This needs the role admin."""
         return self._call("POST", "/v1/archive", {"older_than_days": older_than_days})
 
     def erase(
         self, *, ids: Sequence[str] = (), rounds: Sequence[int] = (), labeller: str | None = None
     ) -> dict[str, Any]:
-        """Erase samples by their ids or rounds, and all answers of a labeller: {"samples", "answers"}. It takes the
+        """Erase samples by their ids or rounds, and all answers of a labeller: {"samples", "answers"}. This needs the
         role admin."""
         body = {"ids": list(ids), "rounds": [_number(one) for one in rounds], "labeller": labeller}
         return self._call("POST", "/v1/erase", body)
 
     def status(self) -> dict[str, Any]:
-        """How it stands."""
+        """The status of the stream."""
         return self._call("GET", "/v1/status")
 
     def history(self, points: int = 300) -> list[dict[str, Any]]:
-        """How it stood over the rounds, in at most so many points."""
+        """The history of the stream, in at most this many points."""
         told: list[dict[str, Any]] = self._call("GET", f"/v1/history?points={points}")["points"]
         return told
 
     def schema(self) -> dict[str, Any]:
-        """What samples and classes are."""
+        """The schema of samples and classes."""
         return self._call("GET", "/v1/schema")
 
     def events(self, after: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What happens, as it happens: (kind, body), for ever; `after` goes on behind an event that was seen."""
+        """The events as they happen, as (kind, body), without end; `after` continues after an event that you have."""
         headers = {} if after is None else {"last-event-id": str(after)}
         with self._reached(), self._http.stream("GET", "/v1/events", headers=headers, timeout=None) as answer:
             _refuse(answer)
@@ -195,7 +195,7 @@ class Client:
                     yield kind, json.loads(value)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -216,7 +216,7 @@ class Client:
         try:
             yield
         except httpx.TransportError as error:
-            message = f"{self._http.base_url} does not answer ({error}); is `osamd serve` running there?"
+            message = f"{self._http.base_url} does not respond ({error}); is `osamd serve` running there?"
             raise ServiceError(0, "unreachable", message) from error
 
 
@@ -227,12 +227,12 @@ def _refuse(answer: httpx.Response) -> None:
     try:
         said = answer.json()["error"]
     except (ValueError, KeyError, TypeError):
-        said = {"code": "no-service", "message": "the answer is not one of osamd's; is this its address?"}
+        said = {"code": "no-service", "message": "the response is not from osamd; is the address right?"}
     raise ServiceError(answer.status_code, said["code"], said["message"], said.get("where"))
 
 
 def typed(row: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as its table has it, in the types of the schema: text that csv read becomes numbers, true or false; columns
+    """A row of a table in the types of the schema: text from a CSV file becomes numbers, true or false, and columns
     that the service does not know are left out.
 
     >>> columns = [{"name": "age", "kind": "numeric"}, {"name": "owner", "kind": "boolean"}]
@@ -265,8 +265,8 @@ def _typed(value: Any, kind: str) -> Any:
 
 
 def _plain(features: Features) -> Any:
-    """Rows of numpy and pandas as JSON takes them."""
-    if hasattr(features, "to_dict"):  # a row of pandas, by its names
+    """Rows of numpy and pandas as values for JSON."""
+    if hasattr(features, "to_dict"):  # a row of pandas
         features = features.to_dict()
     if isinstance(features, Mapping):
         return {str(name): _number(value) for name, value in features.items()}
@@ -276,7 +276,7 @@ def _plain(features: Features) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """As JSON has it: a missing value, by whatever name, is null."""
+    """A value for JSON: a missing value of any kind becomes null."""
     if hasattr(value, "item"):
         value = value.item()
     if (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType"):

@@ -141,7 +141,7 @@ class Terminal:
             line = block.strip() if "--port" in block else f"{block.strip()} --port 8000"
             command = shlex.split(self.here(line))
             self._services.append(subprocess.Popen(command, stdout=subprocess.PIPE, **options))
-            assert "Ctrl-C ends it" in self._services[-1].stdout.readline()
+            assert "stop it with Ctrl-C" in self._services[-1].stdout.readline()
         elif all(line.startswith("osamd ") for line in block.strip().splitlines()):
             for line in block.strip().splitlines():
                 assert main(shlex.split(line)[1:]) == 0, line
@@ -201,7 +201,7 @@ def test_the_json_of_the_guide_is_what_the_service_speaks():
     import json
 
     from osamd.service.schema import Schema
-    from osamd.service.wire import Decided
+    from osamd.service.wire.responses import Decided
 
     seen = []
     for file, kind, block in blocks(SERVED[0]):

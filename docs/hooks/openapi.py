@@ -177,17 +177,17 @@ def _app(folder: Path) -> Any:
     from osamd.service.api import make_app
     from osamd.service.engine import Engine
     from osamd.service.log import Log
-    from osamd.service.schema import Column, Named, Schema
+    from osamd.service.schema import NamedClass, SampleColumn, Schema
     from osamd.service.state import create
 
     schema = Schema(
         title="pumps",
         columns=[
-            Column(name="temperature", unit="°C", fill=22.6),
-            Column(name="vibration", fill=1.8),
-            Column(name="line", kind="categorical", categories=["(missing)", "a", "b"]),
+            SampleColumn(name="temperature", unit="°C", fill=22.6),
+            SampleColumn(name="vibration", fill=1.8),
+            SampleColumn(name="line", kind="categorical", categories=["(missing)", "a", "b"]),
         ],
-        classes=[Named(name="faulty", title="faulty"), Named(name="good", title="good")],
+        classes=[NamedClass(name="faulty", title="faulty"), NamedClass(name="good", title="good")],
     )
     learner = OSAMD(features=schema.features, classes=["faulty", "good"], sigma=1e6, standardise=True)
     state = create(folder / "pumps", learner, schema=schema)

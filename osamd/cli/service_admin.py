@@ -1,45 +1,48 @@
-"""The commands of those who run a stream; they speak to the service that runs it, which alone writes its log."""
+"""`osamd change`, `osamd archive` and `osamd erase`: the commands of those who run a stream.
+
+They talk to the running service, because only the service writes its log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-Url = Annotated[str, typer.Option(help="Where the service is, with /NAME for one of many streams.")]
-Token = Annotated[str | None, typer.Option(envvar="OSAMD_TOKEN", help="A token with the role admin.")]
-HERE = "http://127.0.0.1:8000"
+from osamd.cli.service_options import HERE, connected, require_service
+
+ServiceUrl = Annotated[
+    str, typer.Option("--url", help="The address of the service, with /NAME for one of many streams.")
+]
+AdminToken = Annotated[str | None, typer.Option("--token", envvar="OSAMD_TOKEN", help="A token with the role admin.")]
 NONE = "none"
-"""What takes a limit away."""
+"""The value that removes a limit."""
 
 
 def change(
-    url: Url = HERE,
-    token: Token = None,
+    url: ServiceUrl = HERE,
+    token: AdminToken = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Ask for at most this share of the labels to come, as in 5%.")
+        str | None,
+        typer.Option(metavar="SHARE", help="From now on, ask for at most this share of the labels, as in 5%."),
     ] = None,
     budget_window: Annotated[
-        str | None, typer.Option(metavar="ROUNDS|none", help="Keep it in any so many rounds on end.")
+        str | None, typer.Option(metavar="ROUNDS|none", help="Keep the budget within every window of this many rounds.")
     ] = None,
     max_labels: Annotated[
         str | None,
-        typer.Option(metavar="NUMBER|none", help="Ask for at most so many labels, all that were among them."),
+        typer.Option(metavar="NUMBER|none", help="Ask for at most this many labels, counting those asked for so far."),
     ] = None,
     target_accuracy: Annotated[
-        str | None, typer.Option(metavar="SHARE|none", help="Ask for no more than keeps this accuracy.")
+        str | None, typer.Option(metavar="SHARE|none", help="Ask for no more labels than this accuracy needs.")
     ] = None,
-    add_class: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take in a class that was not there before.")
-    ] = None,
-    title: Annotated[str, typer.Option(help="With --add-class: what people call it.")] = "",
-    about: Annotated[str, typer.Option(help="With --add-class: when it is right, for those who label.")] = "",
+    add_class: Annotated[str | None, typer.Option(metavar="NAME", help="Add a new class.")] = None,
+    title: Annotated[str, typer.Option(help="With --add-class: the name that people see.")] = "",
+    about: Annotated[str, typer.Option(help="With --add-class: when the class applies, for annotators.")] = "",
 ) -> None:
-    """Change a stream while it is served: its budget from the next round on, or its classes.
+    """Change a stream while it is served: its budget, from the next round on, or its classes.
 
-    Labels that were spent before count for --max-labels, and not for --budget.
+    Labels that were already asked for count towards --max-labels, but not towards --budget.
 
     Example: osamd change --budget 2% --url http://127.0.0.1:8000
     """
@@ -48,16 +51,15 @@ def change(
 
     limits = _limits(budget, budget_window, max_labels, target_accuracy)
     if not limits and add_class is None:
-        raise InputError("`change`: nothing is given; give --budget, --max-labels, --add-class or another option.")
-    with _client(url, token) as client:
+        raise InputError("`change`: nothing to change; give --budget, --max-labels, --add-class or another option.")
+    with connected(url, token) as client:
         if limits:
             client.change_budget(**limits)
-            told = client.status()["budget"]
-            rate = "no share" if told["rate"] is None else f"{100 * told['rate']:g} %"
-            count = "" if told["max_labels"] is None else f", {told['max_labels']:,} labels in all"
-            print(
-                f"The budget is {rate}{count} from round {told['since']:,} on; {told['asked_before']:,} were asked for."
-            )
+            now = client.status()["budget"]
+            listed = [] if now["rate"] is None else [f"{100 * now['rate']:g} % of the labels"]
+            listed += [] if now["max_labels"] is None else [f"{now['max_labels']:,} labels in total"]
+            print(f"The budget from round {now['since']:,} on: {' and '.join(listed) or 'no limit'}.")
+            print(f"Labels asked for before: {now['asked_before']:,}.")
         if add_class is not None:
             numbers = all(isinstance(one["name"], int | float) for one in client.schema()["classes"])
             name = int(add_class) if numbers and add_class.lstrip("-").isdecimal() else add_class
@@ -66,45 +68,46 @@ def change(
 
 
 def archive(
-    days: Annotated[float, typer.Option(min=0.0, help="Move what is older than so many days.")],
-    url: Url = HERE,
-    token: Token = None,
+    days: Annotated[float, typer.Option(min=0.0, help="Move events that are older than this many days.")],
+    url: ServiceUrl = HERE,
+    token: AdminToken = None,
 ) -> None:
-    """Move old events of a stream that is served into a Parquet file in STATE/archive.
+    """Move old events of a running stream into a Parquet file in STATE/archive.
 
-    The log goes on explaining the learner, from its last snapshot on. Queries that wait stay.
+    The learner can still be rebuilt from the log, starting at its last snapshot. Pending queries stay in the log.
 
     Example: osamd archive --days 90
     """
     require_service()
-    with _client(url, token) as client:
-        told = client.archive(days)
-    print(f"Moved {told['events']:,} events to archive/{told['file']}." if told["events"] else "Nothing is as old.")
+    with connected(url, token) as client:
+        done = client.archive(days)
+    print(f"Moved {done['events']:,} events to archive/{done['file']}." if done["events"] else "No event is that old.")
 
 
 def erase(
-    id: Annotated[list[str] | None, typer.Option(help="The id of a sample; may be given again.")] = None,
-    round: Annotated[list[int] | None, typer.Option(help="Or its round.")] = None,
+    id: Annotated[list[str] | None, typer.Option(help="The id of a sample; repeat the option for several.")] = None,
+    round: Annotated[list[int] | None, typer.Option(help="Or the round of a sample.")] = None,
     labeller: Annotated[
-        str | None, typer.Option(metavar="NAME", help="All answers that were signed by this token.")
+        str | None, typer.Option(metavar="NAME", help="All answers that were signed with this token.")
     ] = None,
-    url: Url = HERE,
-    token: Token = None,
+    url: ServiceUrl = HERE,
+    token: AdminToken = None,
 ) -> None:
-    """Erase a person's data for good: samples with what was shown of them, or all answers of a labeller.
+    """Erase a person's data for good: samples and what was shown of them, or all answers of an annotator.
 
-    That they were is kept, and what the learner has learned from them. Archives and backups are files of your own.
+    The log still counts the erased rounds, and the learner keeps what it has learned from them. Archives and backups
+    are not touched; erase those files yourself.
 
     Example: osamd erase --id order-17 --id order-18
     """
     require_service()
-    with _client(url, token) as client:
-        told = client.erase(ids=id or (), rounds=round or (), labeller=labeller)
-    print(f"Erased {told['samples']:,} samples and {told['answers']:,} answers.")
+    with connected(url, token) as client:
+        done = client.erase(ids=id or (), rounds=round or (), labeller=labeller)
+    print(f"Erased {done['samples']:,} samples and {done['answers']:,} answers.")
 
 
 def _limits(budget: str | None, window: str | None, max_labels: str | None, target: str | None) -> dict[str, Any]:
-    """The limits that were given, None for those that are taken away."""
+    """The limits that were given; None stands for a limit to remove."""
     from osamd.prequential.runs import share
 
     limits: dict[str, Any] = {} if budget is None else {"budget": share(budget)}
@@ -122,28 +125,3 @@ def _whole(name: str, given: str) -> int:
     if not given.isdecimal():
         raise InputError(f"`--{name.replace('_', '-')} {given}`: give a whole number, or none.")
     return int(given)
-
-
-@contextmanager
-def _client(url: str, token: str | None) -> Iterator[Any]:
-    """The service at an address; what it refuses ends the command in a sentence."""
-    from osamd.client import Client, ServiceError
-    from osamd.errors import InputError
-
-    with Client(url, token=token) as client:
-        try:
-            yield client
-        except ServiceError as error:
-            raise InputError(f"{url}: {error}") from error
-
-
-def require_service() -> None:
-    """See that what the service needs is installed."""
-    from importlib.util import find_spec
-
-    from osamd.errors import InputError
-
-    needed = ("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client", "httpx")
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise InputError(f"the service needs {missing[0]}: pip install 'osamd[service]'.")

@@ -3,7 +3,7 @@
     osamd init STATE --source sensor.csv --label state --budget 5%
     osamd serve --dir STATE
 
-Every sample, draw, decision, label and expiry is an event, written to one log before its answer leaves (`log`). The
-learner is a fold of that log (`engine`), so a service that is killed starts again where it was, bit for bit. `api` is
-the way in over HTTP, `pages` are for people, `osamd.client` is for programs.
+Every sample, draw, decision, label and expiry is an event, written to one log before its response is sent (`log`). The
+learner is computed from that log (`fold`, `engine`), so a service that is killed continues where it stopped, bit for
+bit. `api` is the HTTP interface, `pages` are for people, and `osamd.client` is for programs.
 """

@@ -1,4 +1,4 @@
-"""What every route is given: the parts of the service, and who sends the request."""
+"""What every route receives: the parts of the service, and who sends the request."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from osamd.service.engine import Engine
 from osamd.service.log import Log
 from osamd.service.metrics import Metrics
 from osamd.service.schema import Schema
+from osamd.service.wire.responses import Out
 
 MOST_LISTED = 2
-"""Lists of queries that are prepared at the same time: many would take all threads, and others would wait."""
+"""Lists of queries that are prepared at the same time; more would occupy all threads and make others wait."""
 
 
-class Named(NamedTuple):
-    """The classes of a schema, and the place of each by its name."""
+class ClassIndex(NamedTuple):
+    """The classes of a schema, and the index of each by its name."""
 
     schema: Schema
     classes: list[Any]
@@ -37,8 +38,8 @@ class Named(NamedTuple):
 
 
 @dataclass
-class Parts:
-    """What the routes use."""
+class ServiceParts:
+    """The parts of the service that the routes use."""
 
     engine: Engine
     log: Log
@@ -48,7 +49,7 @@ class Parts:
     secure_cookie: bool
 
     def __post_init__(self) -> None:
-        self._named: Named | None = None
+        self._named: ClassIndex | None = None
         self.listing = asyncio.Semaphore(MOST_LISTED)
 
     @property
@@ -57,16 +58,16 @@ class Parts:
 
     @property
     def classes(self) -> list[Any]:
-        """The names of the classes by now."""
+        """The names of the current classes."""
         return self._names().classes
 
-    def _names(self) -> Named:
+    def _names(self) -> ClassIndex:
         schema = self.engine.schema
-        if self._named is None or self._named.schema is not schema:  # one was added
+        if self._named is None or self._named.schema is not schema:  # a class was added
             classes = [one.name for one in schema.classes]
-            # A class may be named as JSON has it, or by its text, as probabilities are.
+            # A class may be given by its name or by the text of its name, as in the probabilities.
             index: dict[Any, int] = {str(name): i for i, name in enumerate(classes)}
-            self._named = Named(schema, classes, index | {name: i for i, name in enumerate(classes)})
+            self._named = ClassIndex(schema, classes, index | {name: i for i, name in enumerate(classes)})
         return self._named
 
     def class_of(self, label: Any) -> int:
@@ -78,15 +79,15 @@ class Parts:
         return found
 
 
-async def parts_of(request: Request) -> Parts:
-    """What the app was made with. (FastAPI sends what is not `async` to a thread, which takes longer than the rest.)"""
-    found: Parts = request.app.state.parts
+async def parts_of(request: Request) -> ServiceParts:
+    """The parts of the app. (It is `async` because FastAPI runs other functions in a thread, which takes longer.)"""
+    found: ServiceParts = request.app.state.parts
     return found
 
 
-_bearer = HTTPBearer(auto_error=False, description="A token that `osamd token` made.")
+_bearer = HTTPBearer(auto_error=False, description="A token from `osamd token`.")
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-App = Annotated[Parts, Depends(parts_of)]
+App = Annotated[ServiceParts, Depends(parts_of)]
 
 
 async def person(request: Request, bearer: Bearer) -> auth.Person:
@@ -116,46 +117,46 @@ Anyone = Annotated[auth.Person, Depends(person)]
 
 
 async def member(who: Anyone) -> auth.Person:
-    """Who takes part: sends samples or answers queries."""
+    """A sender of samples or an annotator."""
     if not who.roles & {"client", "annotator"}:
-        raise Refusal("forbidden", "this takes a token with the role client or annotator.")
+        raise Refusal("forbidden", "this needs a token with the role client or annotator.")
     return who
 
 
 async def annotator(who: Anyone) -> auth.Person:
-    """Who may see and answer queries."""
+    """An annotator, who may see and answer queries."""
     if "annotator" not in who.roles:
-        raise Refusal("forbidden", "this takes a token with the role annotator.")
+        raise Refusal("forbidden", "this needs a token with the role annotator.")
     return who
 
 
 async def client(who: Anyone) -> auth.Person:
-    """Who may send samples."""
+    """A client, who may send samples."""
     if "client" not in who.roles:
-        raise Refusal("forbidden", "this takes a token with the role client.")
+        raise Refusal("forbidden", "this needs a token with the role client.")
     return who
 
 
 async def admin(who: Anyone) -> auth.Person:
-    """Who may change a stream."""
+    """An admin, who may change the stream."""
     if "admin" not in who.roles:
-        raise Refusal("forbidden", "this takes a token with the role admin.")
+        raise Refusal("forbidden", "this needs a token with the role admin.")
     return who
 
 
 Admin = Annotated[auth.Person, Depends(admin)]
 Member = Annotated[auth.Person, Depends(member)]
 Annotator = Annotated[auth.Person, Depends(annotator)]
-Client = Annotated[auth.Person, Depends(client)]
+Sender = Annotated[auth.Person, Depends(client)]
 
 
-def json_answer(content: Any) -> Response:
-    """An answer in JSON."""
+def json_answer(content: Out) -> Response:
+    """The response with this body, in JSON."""
     return Response(to_json(content), media_type="application/json")
 
 
 class _Request(Request):
-    """Reads JSON by pydantic's own reader, in a third of the time of Python's."""
+    """Reads JSON with pydantic's parser, which takes a third of the time of Python's."""
 
     async def json(self) -> Any:
         return from_json(await self.body(), allow_inf_nan=False)
@@ -165,14 +166,14 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class _Nothing(Response):
-    """The answer to whoever is not there any more."""
+    """The response to a client that has disconnected."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         return
 
 
 class QuickRoute(APIRoute):
-    """Of requests that anybody may send: their bodies are small."""
+    """A route for requests that anybody may send; their bodies must be small."""
 
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
@@ -184,7 +185,7 @@ class QuickRoute(APIRoute):
 
 
 class KnownRoute(APIRoute):
-    """The same, once it is known who sends it."""
+    """A route that finds out who sends the request before it reads the body."""
 
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
@@ -201,10 +202,10 @@ class KnownRoute(APIRoute):
 
 
 class SampleRoute(KnownRoute):
-    """The same for the one request that comes by the thousand: its endpoint is called with the body, the parts and who
-    sends it, without FastAPI's search for what it needs, which takes longer than a round.
+    """A fast route for samples, the most frequent request: it calls the endpoint with the body, the parts and the
+    sender directly. FastAPI's dependency resolution would take longer than a round.
 
-    The document of the API is made from the endpoint's signature as everywhere.
+    The OpenAPI document is still made from the endpoint's signature.
     """
 
     def get_route_handler(self) -> Handler:
@@ -227,7 +228,7 @@ class SampleRoute(KnownRoute):
 
 
 def _valid(adapter: TypeAdapter[Any], body: bytes) -> Any:
-    """What a body holds, or the refusal that FastAPI would give."""
+    """The content of a body, or the refusal that FastAPI would give."""
     if not body:
         raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": "Field required"}])
     try:
@@ -247,7 +248,7 @@ async def _handled(
     receive: Receive | None = request.receive
     if request.method not in ("GET", "HEAD"):
         receive = await whole(request, largest)
-        if receive is None:  # whoever sent it has gone
+        if receive is None:  # the client has disconnected
             return _Nothing()
     assert receive is not None
     return await handler(_Request(request.scope, receive))

@@ -1,44 +1,45 @@
-"""The routes of those who run a stream: its budget, its classes, what is kept and what is erased."""
+"""The routes for admins: the budget and the classes of a stream, archiving and erasing."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
-from osamd.service import retention, wire
+from osamd.service import retention
 from osamd.service.access import Admin, App, KnownRoute, json_answer
 from osamd.service.desk import Refusal
+from osamd.service.wire import reports, requests, responses
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute, tags=["admin"])
 
 
-@router.post("/budget", response_model=wire.Budget)
-async def change_budget(body: wire.NewBudget, parts: App, who: Admin) -> Response:
-    """Keep another budget from the next round on. What is given is changed, null takes a limit away.
+@router.post("/budget", response_model=reports.BudgetStatus)
+async def change_budget(body: requests.NewBudget, parts: App, who: Admin) -> Response:
+    """Change the budget from the next round on. Fields that are given change; null removes a limit.
 
-    A rate is that of the rounds to come: what was spent before is neither owed nor held against it. `max_labels` counts
-    all labels, those of before among them.
+    A rate counts only the rounds after the change; labels spent or saved before do not matter. `max_labels` counts all
+    labels, including those from before the change.
     """
     changes = body.model_dump(include=body.model_fields_set)
     if not changes:
-        raise Refusal("invalid", "nothing is given; give budget, budget_window, max_labels or target_accuracy.")
+        raise Refusal("invalid", "nothing to change; give budget, budget_window, max_labels or target_accuracy.")
     await parts.engine.do(parts.engine.change_budget, changes, who.name)
-    return json_answer(parts.engine.status()["budget"])
+    return json_answer(reports.BudgetStatus.model_validate(parts.engine.status()["budget"]))
 
 
-@router.post("/classes", response_model=wire.Classes)
-async def add_class(body: wire.NewClass, parts: App, who: Admin) -> Response:
-    """Take in a class that was not there before; people can choose it at once."""
+@router.post("/classes", response_model=responses.ClassNames)
+async def add_class(body: requests.NewClass, parts: App, who: Admin) -> Response:
+    """Add a class; people can choose it at once."""
     classes = await parts.engine.do(parts.engine.add_class, body.model_dump(), who.name)
-    return json_answer({"classes": classes})
+    return json_answer(responses.ClassNames(classes=classes))
 
 
-@router.post("/archive", response_model=wire.Archived)
-async def archive(body: wire.Archive, parts: App, who: Admin) -> Response:
-    """Move the events that are older than so many days into a Parquet file in STATE/archive.
+@router.post("/archive", response_model=responses.Archived)
+async def archive(body: requests.Archive, parts: App, who: Admin) -> Response:
+    """Move the events that are older than this many days into a Parquet file in STATE/archive.
 
-    The log then explains the learner from its last snapshot on. Queries that wait stay, and so do changes of the
-    stream. An id of a sample that was archived is not known any more.
+    From then on the learner is rebuilt from its last snapshot. Pending queries stay in the log, and so do changes of
+    the stream. The id of an archived sample is no longer known.
     """
     engine = parts.engine
     old = await engine.do(engine.archivable, engine.now() - 86_400.0 * body.older_than_days)
@@ -49,17 +50,18 @@ async def archive(body: wire.Archive, parts: App, who: Admin) -> Response:
         name = place.name
         number = await engine.do(engine.drop_archived, old, name, who.name)
         await run_in_threadpool(parts.log.scrub)
-    return json_answer({"events": number, "file": name})
+    return json_answer(responses.Archived(events=number, file=name))
 
 
-@router.post("/erase", response_model=wire.ErasedNow)
-async def erase(body: wire.Erase, parts: App, who: Admin) -> Response:
-    """Erase a person's data: samples by ids or rounds, with what was shown of them, and all answers of a labeller.
+@router.post("/erase", response_model=responses.Erased)
+async def erase(body: requests.Erase, parts: App, who: Admin) -> Response:
+    """Erase a person's data: samples by id or round with what was shown of them, or all answers of an annotator.
 
-    That they were is kept, and what the learner has learned from them. Archives and backups are files of their own.
+    The log still counts the rounds and answers, and the learner keeps what it has learned. Archives and backups are
+    not changed.
     """
     if not body.ids and not body.rounds and body.labeller is None:
-        raise Refusal("invalid", "nothing is given; give ids, rounds or labeller.")
-    told = await parts.engine.do(parts.engine.erase, body.ids, body.rounds, body.labeller, who.name)
+        raise Refusal("invalid", "the request names nothing to erase; give ids, rounds or labeller.")
+    erased = await parts.engine.do(parts.engine.erase, body.ids, body.rounds, body.labeller, who.name)
     await run_in_threadpool(parts.log.scrub)
-    return json_answer(told)
+    return json_answer(responses.Erased.model_validate(erased))

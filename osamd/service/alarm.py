@@ -1,8 +1,8 @@
-"""Telling others of the alarm: a POST of JSON to an address, when health goes to alarm and when it comes back.
+"""The webhook of the alarm: JSON is posted to an address when the health becomes alarm, and when the alarm is over.
 
-A thread of its own looks after commits, at most once a second, so neither the engine nor a request waits for whoever is
-told. What was told last is kept in a file, so a restart tells nothing again. Where the address does not answer, it is
-tried again until it does; if the alarm is over by then, nothing is told that was not.
+A separate thread checks the health after commits, at most once per second, so neither the engine nor a request waits
+for the address. The last state that was posted is kept in a file, so a restart repeats nothing. If the address does not
+respond, the thread tries again until it does; an alarm that is over by then is not posted.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from osamd.errors import InputError
 from osamd.service.desk import Refusal
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks at the health, at least."""
+"""Least seconds between two checks of the health."""
 TIMEOUT = 10.0
-"""Seconds for an answer."""
+"""Seconds to wait for a response."""
 FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0
 """Seconds between two attempts: doubled each time, up to the longest."""
 
 
 class Alarm:
-    """Tells `url` of every change between alarm and no alarm; `status` gives /v1/status, `kept` is the file."""
+    """Posts every change between alarm and no alarm to `url`; `status` returns /v1/status, `kept` is the file."""
 
     def __init__(
         self, url: str, stream: str, kept: Path, status: Callable[[], dict[str, Any]], look_every: float = LOOK_EVERY
@@ -41,23 +41,23 @@ class Alarm:
         self._thread = threading.Thread(target=self._watch, name="osamd-alarm", daemon=True)
         self._told = _read(kept)
         self.pending = False
-        """Whether a change waits to be told."""
+        """Whether a change waits to be posted."""
         self.failures = 0
-        """Attempts that failed, since the start."""
+        """The number of failed attempts since the start."""
 
     def start(self) -> None:
-        self._changed.set()  # it may have changed before a kill
+        self._changed.set()  # it may have changed before a crash
         self._thread.start()
 
     def stop(self) -> None:
-        """End, without waiting for an address that does not answer."""
+        """Stop, without waiting for an address that does not respond."""
         self._ending.set()
         self._changed.set()
         if self._thread.is_alive():
             self._thread.join(1.0)
 
     def look(self) -> None:
-        """Something was committed. From any thread; it takes no time."""
+        """Note that something was committed. It may be called from any thread, and returns at once."""
         self._changed.set()
 
     def _watch(self) -> None:
@@ -66,11 +66,11 @@ class Alarm:
             while not self._ending.is_set():
                 self._changed.wait()
                 self._changed.clear()
-                pause = self._look_every  # commits within it are looked at together
+                pause = self._look_every  # commits within it are checked together
                 try:
                     status = self._status()
                 except Refusal:
-                    continue  # the log cannot be read just now; the next commit says more
+                    continue  # the log cannot be read now; the next commit checks again
                 self.pending = (status["health"]["state"] == "alarm") != self._told
                 if self.pending and not self._ending.is_set():
                     if self._deliver(http, status):
@@ -90,18 +90,18 @@ class Alarm:
         if why:
             self.failures += 1
             if self.failures & (self.failures - 1) == 0:  # the 1st, 2nd, 4th, 8th, ...
-                logging.getLogger("osamd.service").error("the alarm could not be told to %s: %s", self._place, why)
+                logging.getLogger("osamd.service").error("the alarm could not be posted to %s: %s", self._place, why)
             return False
         self._told, self.pending = alarm, False
         try:
             _keep(self._kept, alarm)
         except OSError as error:
-            logging.getLogger("osamd.service").error("what was told of the alarm cannot be kept: %s", error)
+            logging.getLogger("osamd.service").error("the state of the alarm cannot be saved: %s", error)
         return True
 
 
 def message(alarm: bool, stream: str, status: dict[str, Any]) -> dict[str, Any]:
-    """What is posted."""
+    """The JSON that is posted."""
     health = status["health"]
     return {
         "event": "alarm" if alarm else "alarm-over",
@@ -115,7 +115,7 @@ def message(alarm: bool, stream: str, status: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked(url: str) -> str:
-    """The host of an address to post to, which may be shown: the rest of it may be a secret."""
+    """The host of the address, for log messages; the rest of the address may be a secret."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InputError(f"`--alarm-webhook {url:.40}`: give an address such as https://hooks.example.org/osamd.")

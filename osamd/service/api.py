@@ -1,4 +1,4 @@
-"""The app: the routes, what stands before them, and the engine, which starts and stops with it."""
+"""The app: the routes, the middleware, and the engine, which starts and stops with the app."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from osamd import __version__
-from osamd.service import admin_routes, auth, desk_routes, routes, sse, web, wire
-from osamd.service.access import Parts
+from osamd.service import admin_routes, auth, desk_routes, routes, sse, web
+from osamd.service.access import ServiceParts
 from osamd.service.alarm import Alarm
 from osamd.service.engine import Engine
 from osamd.service.guard import Guard
@@ -18,6 +18,7 @@ from osamd.service.log import Log
 from osamd.service.metrics import Metrics
 from osamd.service.refusals import HANDLERS
 from osamd.service.telemetry import Tracing
+from osamd.service.wire import responses
 
 
 def make_app(
@@ -30,10 +31,10 @@ def make_app(
     alarm_webhook: str | None = None,
     tracing: Tracing | None = None,
 ) -> FastAPI:
-    """The service around an engine, which starts and stops with it.
+    """The app of the service around an engine, which starts and stops with the app.
 
-    `may_open`: whether it needs no token while there are none; for what others can reach, say False, so that revoking
-    the last token does not let everybody in. `alarm_webhook`: an address that is told of the alarm and of its end.
+    `may_open`: whether the service is open while there are no tokens. Pass False if others can reach the service, so
+    that revoking the last token does not let everybody in. `alarm_webhook`: the address that the alarm is posted to.
     """
     bell = sse.Bell()
     state = engine.state
@@ -42,7 +43,7 @@ def make_app(
     alarm = None
     if alarm_webhook is not None:
         alarm = Alarm(alarm_webhook, state.schema.title, state.folder / "alarm.json", engine.status)
-    parts = Parts(engine, log, auth.Doorkeeper(log, may_open), bell, Metrics(engine, alarm), secure_cookie)
+    parts = ServiceParts(engine, log, auth.Doorkeeper(log, may_open), bell, Metrics(engine, alarm), secure_cookie)
 
     def changed() -> None:
         bell.ring()
@@ -67,12 +68,12 @@ def make_app(
     app = FastAPI(
         title="osamd",
         version=__version__,
-        description="Samples in, decisions out; the few whose label is asked for wait for people.",
+        description="Samples in, decisions out; people answer the few queries.",
         lifespan=life,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses={code: {"model": wire.Error} for code in (400, 401, 403, 404, 408, 409, 413, 415, 422, 503)},
+        responses={code: {"model": responses.Error} for code in (400, 401, 403, 404, 408, 409, 413, 415, 422, 503)},
     )
     app.state.parts = parts
     app.add_middleware(parts.metrics.timed)

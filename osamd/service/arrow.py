@@ -1,7 +1,7 @@
-"""Samples and decisions as Arrow: batches without the cost of text.
+"""Samples and decisions as Arrow: batches that are never turned into text.
 
-A body is one Arrow IPC stream. Its columns are those of the schema by their names, or one column `features` of lists of
-numbers; `id` may name the samples. The answer is a stream, too, a row for each sample.
+A body is one Arrow IPC stream. It has the columns of the schema, or one column `features` with lists of numbers; a
+column `id` may name the samples. The response is also a stream, with one row per sample.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 
 from osamd.errors import InputError
 from osamd.numerics import Array
-from osamd.service.access import Parts
+from osamd.service.access import ServiceParts
 from osamd.service.desk import Refusal
 from osamd.service.display import Display
-from osamd.service.engine import Sample
+from osamd.service.engine import ReceivedSample
 from osamd.service.log import Event
 from osamd.service.schema import LARGEST, Schema
-from osamd.service.wire import CLIENT_ID
+from osamd.service.wire.values import CLIENT_ID
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 
@@ -33,26 +33,26 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def samples(body: bytes, schema: Schema) -> list[Sample]:
+def samples(body: bytes, schema: Schema) -> list[ReceivedSample]:
     """The samples of a body; an InputError says what is wrong with it."""
     pa = _arrow()
     try:
         table = pa.ipc.open_stream(body).read_all()
         table.validate(full=True)
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise InputError(f"the body is no Arrow stream ({str(error)[:200]}).") from error
+        raise InputError(f"the body is not an Arrow stream ({str(error)[:200]}).") from error
     names = _ids(table)
     columns = [name for name in table.column_names if name != "id"]
     if columns == ["features"]:
-        return [Sample(name, row) for name, row in zip(names, _matrix(table["features"], schema), strict=True)]
+        return [ReceivedSample(name, row) for name, row in zip(names, _matrix(table["features"], schema), strict=True)]
     numeric = schema.plain and all(pa.types.is_floating(table[name].type) for name in columns)
     if numeric and schema.columns is not None and set(columns) == {one.name for one in schema.columns}:
         held = [table[one.name].to_numpy() for one in schema.columns]
         rows = _checked(np.ascontiguousarray(np.column_stack(held), dtype=np.float64))
-        return [Sample(name, row) for name, row in zip(names, rows, strict=True)]
+        return [ReceivedSample(name, row) for name, row in zip(names, rows, strict=True)]
     read = [schema.read(record) for record in table.select(columns).to_pylist()]
     displays = [None if raw is None else Display(raw, None) for _, raw in read]
-    return [Sample(name, row, shown) for name, (row, _), shown in zip(names, read, displays, strict=True)]
+    return [ReceivedSample(name, row, shown) for name, (row, _), shown in zip(names, read, displays, strict=True)]
 
 
 def _ids(table: Any) -> Sequence[str | None]:
@@ -61,14 +61,14 @@ def _ids(table: Any) -> Sequence[str | None]:
     names: list[Any] = table["id"].to_pylist()
     for name in names:
         if name is not None and not (isinstance(name, str) and CLIENT_ID.fullmatch(name)):
-            raise InputError(f"the id {name!r:.100} must be printable ASCII without blanks, at most 128 letters.")
+            raise InputError(f"the id {name!r:.100} must be printable ASCII without spaces, at most 128 characters.")
     return names
 
 
 def _matrix(column: Any, schema: Schema) -> Array:
     """One column of lists as rows of numbers."""
     if schema.columns is not None and not schema.plain:
-        raise InputError("the schema has categories; give its columns by their names, and not `features`.")
+        raise InputError("the schema has categories; give its columns by name instead of `features`.")
     lists = column.combine_chunks()
     lists = lists.chunk(0) if hasattr(lists, "chunk") else lists
     if lists.null_count or not hasattr(lists, "flatten"):
@@ -77,7 +77,7 @@ def _matrix(column: Any, schema: Schema) -> Array:
     values = lists.flatten().to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "fiu" or not (lengths == schema.features).all():
         raise InputError(f"every list of `features` must have {schema.features} numbers.")
-    # A copy, since what lies in a body is read-only, for which the learner has no compiled round.
+    # A copy, because the body is read-only, and the compiled round takes writable arrays only.
     return _checked(np.array(values, dtype=np.float64).reshape(len(lists), schema.features))
 
 
@@ -87,8 +87,8 @@ def _checked(rows: Array) -> Array:
     return rows
 
 
-def decisions(parts: Parts, outcomes: Sequence[Event | Refusal]) -> bytes:
-    """The answer: a row for each sample, with the code of the refusal where there was one."""
+def decisions(parts: ServiceParts, outcomes: Sequence[Event | Refusal]) -> bytes:
+    """The response: a row per sample, with the code of the refusal if there was one."""
     pa = _arrow()
     done = [None if isinstance(one, Refusal) else one for one in outcomes]
     names = [str(name) for name in parts.classes]
@@ -109,6 +109,6 @@ def decisions(parts: Parts, outcomes: Sequence[Event | Refusal]) -> bytes:
     return held.getvalue()
 
 
-def _share(parts: Parts, event: Event) -> float:
-    """The probability of the class that was decided for."""
+def _share(parts: ServiceParts, event: Event) -> float:
+    """The probability of the decided class."""
     return parts.engine.probabilities(event)[parts.classes[event.decision or 0]]

@@ -23,15 +23,16 @@ from osamd.service.log import Log
 from osamd.service.tables import sessions, tokens
 
 ROLES = ("client", "annotator", "reader", "admin")
-"""Sends samples; sees and answers queries; reads how it stands; changes the stream, and may do nothing else."""
+"""A client sends samples; an annotator sees and answers queries; a reader reads the status; an admin only changes the
+stream."""
 COOKIE = "osamd_session"
 SESSION_SECONDS = 12 * 3600.0
 WRITE_USE = 60.0
-"""Seconds between two writes of when tokens were last used."""
+"""Seconds between two writes of the times at which tokens were last used."""
 MOST_ADDRESSES = 10_000
-"""Addresses whose refusals are counted; then the count begins anew."""
+"""Addresses whose refusals are counted; with more, the counts restart."""
 _SEEN_FOR = 2.0
-"""Seconds for which the tokens of the database are remembered: a token that is revoked still works so long."""
+"""Seconds for which the tokens of the database are cached: a revoked token works for that long."""
 
 
 class Person(NamedTuple):
@@ -42,11 +43,11 @@ class Person(NamedTuple):
 
 
 LOCAL = Person("local", frozenset(ROLES))
-"""Everybody, where there are no tokens."""
+"""Everybody, if there are no tokens."""
 
 
 def make_token(log: Log, name: str, role: str, days: float | None = None) -> str:
-    """A new token; its digest goes into the database, itself nowhere. After so many days it is worthless."""
+    """A new token, valid for this many days. Only its digest is stored."""
     if role not in ROLES:
         raise InputError(f"`--role {role}`: no such role. {nearest(role, ROLES)}")
     if not re.fullmatch(r"[A-Za-z0-9._@-]{1,64}", name):
@@ -54,7 +55,7 @@ def make_token(log: Log, name: str, role: str, days: float | None = None) -> str
     token = f"osamd_{secrets.token_urlsafe(32)}"
     with log.writing() as connection:
         if connection.execute(sql.select(tokens.c.name).where(tokens.c.name == name)).first():
-            raise InputError(f"`--name {name}`: there is a token of this name; revoke it first, or give another name.")
+            raise InputError(f"`--name {name}`: a token with this name exists; revoke it first, or give another name.")
         expires = None if days is None else time.time() + 86_400.0 * days
         row = {"name": name, "role": role, "digest": digest(token), "expires": expires}
         connection.execute(sql.insert(tokens), row)
@@ -62,7 +63,7 @@ def make_token(log: Log, name: str, role: str, days: float | None = None) -> str
 
 
 def revoke_token(log: Log, name: str) -> None:
-    """Forget a token, and the logins with it."""
+    """Delete a token and its logins."""
     with log.writing() as connection:
         gone = connection.execute(sql.delete(tokens).where(tokens.c.name == name)).rowcount
         connection.execute(sql.delete(sessions).where(sessions.c.name == name))
@@ -70,8 +71,8 @@ def revoke_token(log: Log, name: str) -> None:
         raise InputError(f"`--revoke {name}`: there is no such token; `osamd token STATE` lists them.")
 
 
-class Token(NamedTuple):
-    """What is known of a token: whose it is, what it may do, until when, and when it was last used."""
+class TokenRecord(NamedTuple):
+    """What is known about a token: its name, its role, when it expires, and when it was last used."""
 
     name: str
     role: str
@@ -79,11 +80,11 @@ class Token(NamedTuple):
     used: float | None
 
 
-def token_list(log: Log) -> list[Token]:
+def token_list(log: Log) -> list[TokenRecord]:
     """All tokens."""
     with log.reading() as connection:
         columns = (tokens.c.name, tokens.c.role, tokens.c.expires, tokens.c.used)
-        return [Token(*row) for row in connection.execute(sql.select(*columns).order_by(tokens.c.name))]
+        return [TokenRecord(*row) for row in connection.execute(sql.select(*columns).order_by(tokens.c.name))]
 
 
 def token_names(log: Log) -> list[tuple[str, str]]:
@@ -107,20 +108,20 @@ class Doorkeeper:
         self._used: dict[str, float] = {}
         self._used_written = time.monotonic()
         self.refused: dict[str, int] = {}
-        """How often a token or login was refused, by address, since the last line of the log about it."""
+        """Refused tokens and logins per address, since the last log line about them."""
 
     @property
     def open(self) -> bool:
-        """Whether no token is needed, since there are none, and only this machine can reach the service."""
+        """Whether no token is needed, because there are none and only this machine can reach the service."""
         return self._may_open and not self._known() and not self._any
 
     @property
     def stale(self) -> bool:
-        """Whether the next question reads the database."""
+        """Whether the cached tokens are too old, so that the next call reads the database."""
         return time.monotonic() - self._read_at > _SEEN_FOR
 
     def refresh(self) -> None:
-        """Read the tokens again, where it is time, and write when they were last used."""
+        """Read the tokens again if the cache is stale, and write when they were last used."""
         self._known()
         if self._used and time.monotonic() - self._used_written > WRITE_USE:
             self.write_use()
@@ -140,13 +141,13 @@ class Doorkeeper:
             self.refused.clear()
 
     def knows(self, person: Person) -> bool:
-        """Whether this person's token is still there."""
+        """Whether this person's token is still valid."""
         if person == LOCAL:
             return self.open
         return any(name == person.name and role in person.roles for name, role, _ in self._known())
 
     def by_token(self, token: str) -> Person | None:
-        """Who has this token. All are compared, each in constant time."""
+        """The person with this token. It is compared with all tokens, each in constant time."""
         given, found = digest(token), None
         for name, role, known in self._known():
             if hmac.compare_digest(given, known):
@@ -168,7 +169,7 @@ class Doorkeeper:
         return person, secret
 
     def by_cookie(self, secret: str) -> Person | None:
-        """Who has logged in with this cookie; by its digest, whose comparison tells nothing of the secret."""
+        """The person who logged in with this cookie. The comparison of digests reveals nothing about the secret."""
         chosen = sql.select(sessions.c.name).where(sessions.c.digest == digest(secret), sessions.c.until > time.time())
         with self._log.reading() as connection:
             name = connection.execute(chosen).scalar()

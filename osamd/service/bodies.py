@@ -1,4 +1,4 @@
-"""Bodies of requests: read once it is known who sends them, within limits of size, time and place."""
+"""The bodies of requests: they are read after the sender is known, within limits of size, time and memory."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from osamd.service.desk import Refusal
 LARGEST_BODY = 8 * 2**20
 """Bytes."""
 LARGEST_LOGIN = 4096
-"""Bytes of what anybody may send without a token."""
+"""The largest body that may be sent without a token, in bytes."""
 SLOWEST_BODY = 20.0
 """Seconds for a whole body to arrive."""
 SLOWEST_REFUSED = 5.0
-"""Seconds for the body of a request that is refused in any case."""
+"""Seconds for the body of a request that is refused anyway."""
 MOST_OF_ONE = 64 * 2**20
-"""Bytes of bodies that are on their way from one address; a proxy is one address, so it is generous."""
+"""Bytes of unfinished bodies from one address; the limit is generous, because a proxy is one address."""
 _READ = 4
-"""So many times larger bodies are read to their end and forgotten: who is cut off while sending sees no answer."""
+"""Bodies up to this many times too large are read and dropped, because a client that is cut off sees no response."""
 
 _arriving: Counter[str] = Counter()
-"""Bytes that have come of bodies that are not complete yet, by address."""
+"""Bytes received of unfinished bodies, by address."""
 
 
 async def whole(request: Request, largest: int) -> Receive | None:
-    """A `receive` that hands out the whole body; None where the connection ended within it."""
+    """A `receive` that returns the whole body; None if the connection closed before its end."""
     length = request.headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 12 or int(length) > _READ * LARGEST_BODY:
         raise _too_large(largest)
@@ -43,7 +43,7 @@ async def whole(request: Request, largest: int) -> Receive | None:
 
 
 async def forget(receive: Receive) -> None:
-    """Read the body of a refused request, for a while, and keep none: who is cut off while sending sees no answer."""
+    """Read and drop the body of a refused request, for a while: a client that is cut off sees no response."""
     size = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(SLOWEST_REFUSED):
@@ -70,7 +70,9 @@ async def _read(receive: Receive, address: str, largest: int) -> bytes | None:
                 kept += len(part)
                 _arriving[address] += len(part)
                 if _arriving[address] > MOST_OF_ONE:
-                    raise Refusal("overloaded", "too much is on its way from your address; try again in a second.")
+                    raise Refusal(
+                        "overloaded", "too many bytes are in transit from your address; try again in a second."
+                    )
             if not message.get("more_body", False):
                 break
     finally:
@@ -83,7 +85,7 @@ async def _read(receive: Receive, address: str, largest: int) -> bytes | None:
 
 
 def _given(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that hands out the body, and then waits for the end of the connection."""
+    """A `receive` that returns the body once, and then waits for the connection to close."""
     told = False
 
     async def again() -> Message:
@@ -98,4 +100,4 @@ def _given(body: bytes, receive: Receive) -> Receive:
 
 def _too_large(largest: int) -> Refusal:
     shown = f"{largest // 2**20} MiB" if largest >= 2**20 else f"{largest} bytes"
-    return Refusal("too-large", f"the body is larger than {shown}; send less at a time.")
+    return Refusal("too-large", f"the body is larger than {shown}; send smaller requests.")

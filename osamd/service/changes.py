@@ -1,4 +1,4 @@
-"""What admins do while a stream runs: change its budget and its classes, archive old events, erase a person's data."""
+"""What admins do while a stream runs: change its budget or classes, archive old events, erase a person's data."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from osamd.service.schema import Schema
 
 
 class Changes(People):
-    """The half of the engine that admins use. The methods run in the engine's thread; a refusal comes before any
-    change."""
+    """The part of the engine for admins. The methods run in the engine's thread and refuse before they change
+    anything."""
 
     _decided: Array
     """Decisions for each class since the last point of the history."""
@@ -28,32 +28,32 @@ class Changes(People):
     """Whether events were written before the end of the transaction."""
 
     def change_budget(self, changes: dict[str, Any], who: str) -> dict[str, Any]:
-        """Keep another budget from the next round on (`AskTell.remade`); the limits that hold then."""
+        """Change the budget from the next round on (`AskTell.remade`), and return the new limits."""
         self._change("budget", changes, who)
         return self._live.learner.limits._asdict()
 
     def add_class(self, named: dict[str, Any], who: str) -> list[Any]:
-        """Take in a class that was not there before; all classes."""
+        """Add a class, and return all classes."""
         self._change("class", named, who)
         self._decided = np.append(self._decided, 0.0)
         return self._live.learner.classes
 
     def archivable(self, before: float) -> Old | None:
-        """What can be archived of the time before this (seconds since 1970), behind a snapshot that is taken now."""
+        """Take a snapshot, and return the events before this time (seconds since 1970) that can be archived."""
         self._keep_snapshot()
         upto = retention.last_before(self._connection, before, self._live.seq)
         return Old(upto, frozenset(self._desk.waiting) | frozenset(self._desk.checks)) if upto else None
 
     def drop_archived(self, old: Old, file: str, who: str) -> int:
-        """Delete what has been written into this file; how many events."""
+        """Delete the events that were written into this file, and return their number."""
         number = retention.drop_old(self._connection, old)
         body = json.dumps({"upto": old.upto, "events": number, "file": file})
         self._write("archive", self._live.learner.rounds, who=who, body=body)
         return number
 
     def erase(self, ids: Sequence[str], rounds: Sequence[int], labeller: str | None, who: str) -> dict[str, int]:
-        """Blank the samples with these client ids or rounds, and all answers of a labeller. What the learner has
-        learned from them stays; queries about them end."""
+        """Blank the samples with these client ids or rounds, and all answers of a labeller. The learner keeps what it
+        has learned from them; their pending queries expire."""
         known = {name: event.round for name, event in self._recorded(ids).items()}
         missing = [name for name in ids if name not in known]
         if missing:
@@ -75,13 +75,13 @@ class Changes(People):
         return told
 
     def _keep_snapshot(self) -> None:
-        """Write all that was done so far into the transaction, and a snapshot."""
+        """Write the events so far and a snapshot into the transaction."""
         self._commit(self._connection, True)
         self._wrote_early = True
 
     @property
     def schema(self) -> Schema:
-        """What samples and classes are by now; from any thread."""
+        """The current schema. It may be read from any thread."""
         return self.state.schema if self._fold is None else self._fold.schema
 
     def _change(self, kind: str, body: dict[str, Any], who: str) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 from osamd.errors import InputError, lookup
 from osamd.learner import saving
 from osamd.paper.methods import KNOWN, PRESET, meant
-from osamd.service.schema import Schema, of_table
-from osamd.service.state import State, create, made, networks, read_schema
+from osamd.service.inferred_schema import of_table
+from osamd.service.modules import made, networks
+from osamd.service.schema import Schema
+from osamd.service.state import ServiceState, create, read_schema
 
 
 def make(
@@ -26,14 +28,14 @@ def make(
     settings: Mapping[str, Any],
     expire_after: int | None,
     title: str | None,
-) -> State:
+) -> ServiceState:
     """The body of `osamd init`; `columns` says how a table is read, `settings` are those of the learner."""
     if "method" in settings:
         lookup("init", "method", settings["method"], KNOWN)
     limits: dict[str, Any] = {} if expire_after is None else {"expire_after": expire_after}
     if source is not None:
         if model is not None or module is not None:
-            raise InputError("`init --source`: start from a table, a --model or a --module, not from several.")
+            raise InputError("`init --source`: start from a table, a --model or a --module, but only one of them.")
         _refuse("--source", schema=schema, shape=shape)
         return _from_table(folder, source, label, columns, settings, limits, title)
     if module is None and model is None:
@@ -48,7 +50,7 @@ def make(
 
 
 def linear(model: Path, settings: Mapping[str, Any] | None = None) -> Any:
-    """The linear learner that was saved there, with these settings changed."""
+    """The saved linear learner, with these settings changed."""
     from osamd.learner.linear import OSAMD
 
     if saving.read(model).content.get("kind") == "network":
@@ -61,10 +63,10 @@ def linear(model: Path, settings: Mapping[str, Any] | None = None) -> Any:
 
 
 def _refuse(way: str, **others: Any) -> None:
-    """Refuse options that would do nothing."""
+    """Refuse options that would have no effect."""
     for name, value in others.items():
         if value:
-            raise InputError(f"`init {way}`: --{name} does nothing here; leave it out.")
+            raise InputError(f"`init {way}`: --{name} has no effect here; leave it out.")
 
 
 def _titled(schema: Schema, title: str | None) -> Schema:
@@ -79,12 +81,12 @@ def _from_table(
     settings: Mapping[str, Any],
     limits: Mapping[str, Any],
     title: str | None,
-) -> State:
+) -> ServiceState:
     from osamd.learner.linear import OSAMD
     from osamd.tables import rows
 
     if label is None:
-        raise InputError("`init --source`: name the column that holds the class by --label.")
+        raise InputError("`init --source`: name the column that holds the class with --label.")
     table = rows(source, label, warmup=None, **columns)
     x, y = table.source
     table.close()
@@ -106,9 +108,9 @@ def _from_module(
     shape: str | None,
     settings: Mapping[str, Any],
     limits: Mapping[str, Any],
-) -> State:
+) -> ServiceState:
     if schema is None:
-        raise InputError("`init --module`: say what a sample is by --schema FILE.")
+        raise InputError("`init --module`: describe the samples with --schema FILE.")
     network = networks()
     if model is not None:
         if saving.read(model).content.get("kind") != "network":

@@ -22,7 +22,7 @@ class StorageError(Exception):
 
 
 class Database:
-    """One database, and the lock that lets one service write into it."""
+    """One database, and the lock that allows only one service to write to it."""
 
     def __init__(self, url: str | Path) -> None:
         self._url = _parsed(url)
@@ -67,7 +67,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sql.Connection]:
-        """The writer's connection; committed at the end, or rolled back. A StorageError where that failed."""
+        """The writer's connection, which is committed or rolled back at the end; a failure raises StorageError."""
         try:
             if self._writer is None or self._writer.closed or self._writer.invalidated:
                 self._hold_again()
@@ -83,7 +83,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
-        """A connection that sees what was committed."""
+        """A connection for reading what was committed."""
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -92,7 +92,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
-        """A transaction beside the writer's, for tokens and logins; events are the writer's alone."""
+        """A transaction for tokens and logins; only the writer writes events."""
         try:
             with self._writers.begin() as connection:
                 yield connection
@@ -100,7 +100,7 @@ class Database:
             raise StorageError(brief(error)) from error
 
     def scrub(self) -> None:
-        """Let what was erased leave the disk: SQLite's write-ahead log is emptied. PostgreSQL vacuums by itself."""
+        """Remove erased data from the disk by emptying SQLite's write-ahead log. PostgreSQL vacuums by itself."""
         if not self._sqlite:
             return
         connection = self._engine.raw_connection()
@@ -110,14 +110,14 @@ class Database:
             connection.close()
 
     def _hold_again(self) -> None:
-        """The same after a connection was lost; another service may have come meanwhile."""
+        """Take the lock again after the connection was lost; another service may have taken it."""
         try:
             self._hold()
         except InputError as error:
             raise StorageError(str(error)) from error
 
     def _hold(self) -> None:
-        """Take the lock of the one writer, and a connection to write by."""
+        """Take the lock of the writer, and open its connection."""
         if self._sqlite and self._lock is None:
             self._lock = _locked(Path(str(self._url.database)))
         self._writer = self._writers.connect()
@@ -132,7 +132,7 @@ class Database:
 
 
 def brief(error: SQLAlchemyError) -> str:
-    """The first line of what the driver said, which holds no statement and no values."""
+    """The first line of the driver's message, which contains no statement and no values."""
     said = str(getattr(error, "orig", None) or type(error).__name__)
     return (said.splitlines() or [type(error).__name__])[0]
 
@@ -148,13 +148,13 @@ def _parsed(url: str | Path) -> URL:
         # The URL itself is not shown: it may hold a password.
         raise InputError("`--database URL`: give postgresql://USER:PASSWORD@HOST/NAME, or leave it out for SQLite.")
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise InputError("`--database sqlite://...`: name a file, since what is in memory is gone with the service.")
+        raise InputError("`--database sqlite://...`: name a file; a database in memory is lost when the service stops.")
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
 
 
 def _private_sqlite(_: Any, __: Any, arguments: Any, options: Any) -> None:
     """Make the file before SQLite does, for its owner alone; what SQLite puts beside it has the same mode."""
-    with suppress(OSError):  # which SQLite will say in its own words
+    with suppress(OSError):  # SQLite reports the error itself
         os.close(os.open(arguments[0], os.O_RDWR | os.O_CREAT, 0o600))
 
 
@@ -169,7 +169,7 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
 
 
 def _begin_sqlite(connection: sql.Connection) -> None:
-    # Who will write says so at once: a reader that turned into a writer would be refused after another's commit.
+    # A writer must say so at the start: a reader that becomes a writer is refused after another commit.
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 

@@ -1,7 +1,7 @@
-"""A stream to look at: rings and crosses that slowly wander round the picture.
+"""The stream of the demo: rings and crosses that slowly circle around the image.
 
-A linear model of the pixels that is left alone is right at first, and guesses once they have left their place. Here a
-simulated person answers the queries, a few seconds late, so that there is time to answer some oneself.
+A fixed linear model of the pixels is right at first, and can only guess once the shapes have moved away. A simulated
+person answers the queries after a few seconds, so that you have time to answer some yourself.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import numpy as np
 
 from osamd.client import Client, ServiceError
 from osamd.numerics import Array
-from osamd.service.schema import Image, Named, Schema
-from osamd.service.state import State, create
+from osamd.service.schema import Image, NamedClass, Schema
+from osamd.service.state import ServiceState, create
 
 SIZE = 16
-"""Pixels of a side."""
+"""Pixels per side."""
 ORBIT = 4.0
-"""Pixels from the middle at which they wander."""
+"""Pixels between the shapes and the middle of the image."""
 CLASSES = ("ring", "cross")
 TURN = 20_000
-"""Rounds until they are where they began."""
+"""Rounds per full circle."""
 PATIENCE = 2.5
 """Seconds that a query waits before the simulated person answers it."""
 BATCH = 5
 BETWEEN = 0.1
-"""Seconds between two batches: fifty samples a second."""
+"""Seconds between two batches: fifty samples per second."""
 
 
 def image(kind: int, angle: float, generator: np.random.Generator) -> Array:
-    """A ring (0) or a cross (1), white on black, where the hand of a clock points that has gone through this angle."""
+    """A ring (0) or a cross (1), white on black; it has moved clockwise by this angle from the top."""
     middle = (SIZE - 1) / 2 + ORBIT * np.array([-math.cos(angle), math.sin(angle)])
     places: Array = np.mgrid[:SIZE, :SIZE] - (middle + generator.uniform(-0.5, 0.5, size=2))[:, None, None]
     down, right = np.abs(places)
@@ -48,14 +48,14 @@ def image(kind: int, angle: float, generator: np.random.Generator) -> Array:
 
 
 def samples(count: int, first: int, generator: np.random.Generator) -> tuple[Array, list[int]]:
-    """Rows of pixels and their classes, from this round of the stream on."""
+    """Rows of pixels and their classes, starting at this round of the stream."""
     kinds = generator.integers(0, 2, count).tolist()
     rows = [image(kind, 2 * math.pi * (first + i) / TURN, generator) for i, kind in enumerate(kinds)]
     return np.array(rows), kinds
 
 
-def demo_state(folder: Path, seed: int = 0) -> State:
-    """The service of the demo: a linear model, trained at the beginning of the turn, with a budget of 5 %."""
+def demo_state(folder: Path, seed: int = 0) -> ServiceState:
+    """The service of the demo: a linear model, trained at the start of the circle, with a budget of 5 %."""
     from osamd.learner.linear import OSAMD
 
     rows, kinds = samples(300, 0, np.random.default_rng([seed, 1]))
@@ -64,7 +64,7 @@ def demo_state(folder: Path, seed: int = 0) -> State:
     schema = Schema(
         title="Ring or cross",
         image=Image(height=SIZE, width=SIZE),
-        classes=[Named(name="ring", title="Ring"), Named(name="cross", title="Cross")],
+        classes=[NamedClass(name="ring", title="Ring"), NamedClass(name="cross", title="Cross")],
     )
     return create(folder, learner, schema=schema)
 
@@ -97,7 +97,7 @@ class Feeder:
                             truth[decision["round"]] = CLASSES[kind]
                     self._answer(service, truth)
                 except ServiceError as error:
-                    if error.code == "unreachable":  # it has ended
+                    if error.code == "unreachable":  # the service has stopped
                         return
                     self._told(f"demo: {error}")
 

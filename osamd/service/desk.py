@@ -1,7 +1,7 @@
-"""The desk: queries that wait for their label, who looks at which, and second opinions.
+"""The desk: pending queries, who holds which, and second opinions.
 
-It lives in memory and is made anew from the log. Leases are kept by a clock that never jumps; the log has the first
-claim of a query by a person, and not its renewals: a lease that was renewed before a kill may lapse early, no more.
+It is kept in memory and rebuilt from the log. Leases use a clock that never jumps. The log has only the first claim of
+a query by a person, not its renewals, so a lease that was renewed before a crash may end early.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from osamd.service.log import Event
 LONGEST_LEASE = 3600.0
 """Seconds."""
 MOST_CHECKS = 200
-"""Answered samples that wait for a second opinion; the oldest go without one."""
+"""The most answered samples that wait for a second opinion; beyond it, the oldest go without one."""
 ENDS = ("label", "expire", "none")
-"""The events that end the waiting of a query."""
+"""The kinds of events that end a query."""
 
 
 class Refusal(Exception):
-    """A request that cannot be done, with a stable code."""
+    """A request that cannot be fulfilled, with a stable code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code, self.message = code, message
 
 
-class Answer(NamedTuple):
-    """What became of a label: learned now, repeated (the same as before), or kept as a second opinion or correction."""
+class AnsweredQuery(NamedTuple):
+    """The outcome of a label: learned, repeated (the same as before), or kept as a second opinion or correction."""
 
     round: int
     label: Any
@@ -42,17 +42,17 @@ class Answer(NamedTuple):
 
 @dataclass
 class Waiting:
-    """A query that waits for its label, or an answered one that waits for a second opinion."""
+    """A pending query, or an answered one that waits for a second opinion."""
 
     event: Event
     skips: int = 0
     holder: str | None = None
     until: float = 0.0
-    """When the lease lapses, by the steady clock."""
+    """When the lease ends, by the steady clock."""
     unsure: set[str] = field(default_factory=set)
-    """People who could not tell."""
+    """People who did not know."""
     first: Event | None = None
-    """The first answer, of one that waits for a second opinion."""
+    """The first answer, if this waits for a second opinion."""
 
     def held(self, now: float) -> bool:
         return self.holder is not None and self.until > now
@@ -61,17 +61,17 @@ class Waiting:
         self.skips, self.holder = self.skips + 1, None
 
     def suits(self, person: str) -> bool:
-        """Whether this person can be asked: they have not said that they cannot tell, nor given the first answer."""
+        """Whether this person can be asked: they have neither said that they don't know nor given the first answer."""
         return person not in self.unsure and (self.first is None or person_of(self.first.who or "") != person)
 
 
 def person_of(who: str) -> str:
-    """Who signed an event: the name of a token, before the name of the tab; without tokens, the tab."""
+    """The person who signed an event: the name of the token, or without tokens the name of the tab."""
     name, _, _ = who.partition("/")
     return who if name == "local" else name
 
 
-class Desk:
+class LabelDesk:
     """See the module; `steady` is a clock that never jumps, in seconds."""
 
     def __init__(self, steady: Callable[[], float], second_opinion: float = 0.0) -> None:
@@ -81,7 +81,7 @@ class Desk:
         self._ids: dict[str, int] = {}
 
     def restore(self, connection: sql.Connection, pending: Sequence[int], wall: float) -> None:
-        """Take up what the log tells of these queries; `wall` is the time of now, as events have it."""
+        """Restore these queries from the log; `wall` is the current time in seconds since 1970."""
         for event in logs.of_rounds(connection, pending, ("sample",)):
             self.add(event)
         for event in logs.of_rounds(connection, pending, ("claim", "skip", "unsure")):
@@ -103,19 +103,19 @@ class Desk:
             self.check(sample, first[sample.round])
 
     def add(self, event: Event) -> None:
-        """A query that waits from now on."""
+        """Add a pending query."""
         self.waiting[event.round] = Waiting(event)
         if event.client_id is not None:
             self._ids[event.client_id] = event.round
 
     def remove(self, number: int) -> Waiting:
-        """A query that waits no more."""
+        """Remove a query that is no longer pending."""
         one = self.waiting.pop(number)
         self._ids.pop(one.event.client_id or "", None)
         return one
 
     def forget(self, name: str) -> None:
-        """Forget what this labeller holds and could not tell, and second opinions about their answers."""
+        """Forget the claims and the "don't know" answers of this labeller, and second opinions on their answers."""
         for one in (*self.waiting.values(), *self.checks.values()):
             one.unsure = {who for who in one.unsure if not _is(who, name)}
             if _is(one.holder or "", name):
@@ -123,7 +123,7 @@ class Desk:
         self.checks = {k: v for k, v in self.checks.items() if not _is((v.first and v.first.who) or "", name)}
 
     def check(self, sample: Event, first: Event) -> None:
-        """Ask somebody else, too, where the sample is one of those that are asked of two people."""
+        """Ask a second person, if this sample was chosen for a second opinion."""
         if not self._chosen(sample.round):
             return
         self.checks[sample.round] = Waiting(sample, first=first)
@@ -131,26 +131,26 @@ class Desk:
             del self.checks[next(iter(self.checks))]
 
     def _chosen(self, number: int) -> bool:
-        """The share of samples that two people judge, drawn by a digest of the round, so that the log need not tell."""
+        """Whether two people judge this round; a digest of the round decides, so the log need not record it."""
         return zlib.crc32(str(number).encode()) < self._share * 2**32
 
     def awaits(self, of: int | str) -> bool:
-        """Whether an answer to this round, or to the sample of this client id, is awaited. From any thread."""
+        """Whether this round, or the sample with this client id, waits for an answer. It is safe from any thread."""
         number = of if isinstance(of, int) else self._ids.get(of, -1)
         return number in self.waiting or number in self.checks
 
     def ordered(self, order: str = "oldest") -> list[Waiting]:
-        """The queries that wait, the oldest or the least certain first, those that were skipped behind the others."""
+        """The pending queries, the oldest or the least certain first; skipped ones come after the others."""
         return _sorted(list(self.waiting.values()), order)
 
     def held(self) -> int:
-        """How many queries somebody looks at."""
+        """The number of queries that somebody holds."""
         now = self._steady()
         return sum(one.held(now) for one in list(self.waiting.values()))
 
     def claim(self, holder: str, order: str, limit: int, lease: float) -> list[tuple[Waiting, bool]]:
-        """Let this person have queries for a while: those held already, then others that nobody holds, then samples
-        for a second opinion. Beside each, whether it is new to them."""
+        """Lease queries to this person: first those they hold, then free ones, then samples for a second opinion. Each
+        comes with whether it is new to them."""
         now, person = self._steady(), person_of(holder)
         everything = list(self.waiting.values()) + list(self.checks.values())
         own = [one for one in everything if one.holder == holder and one.held(now)]
@@ -163,7 +163,7 @@ class Desk:
         return list(zip(chosen, new, strict=True))
 
     def left(self, one: Waiting) -> float | None:
-        """Seconds until the lease lapses; None where nobody holds it."""
+        """Seconds until the lease ends; None if nobody holds the query."""
         now = self._steady()
         return one.until - now if one.held(now) else None
 
@@ -179,8 +179,8 @@ def _sorted(waiting: list[Waiting], order: str) -> list[Waiting]:
 
 
 def ending(number: int, rows: Iterable[Event], connection: sql.Connection) -> Event:
-    """The event that ended the waiting of a round, among events not committed yet or in the log; a refusal where it
-    was not awaited. An event of the kind "sample": it waits still."""
+    """The event that ended the query of a round, from uncommitted events or from the log; a refusal if the round was
+    no query. If the query is still pending, its event of the kind "sample"."""
     fresh = [one for one in rows if one.round == number]
     known = fresh + logs.of_rounds(connection, [number], ("sample", *ENDS))
     ended = [one for one in known if one.kind in ENDS]
@@ -190,20 +190,20 @@ def ending(number: int, rows: Iterable[Event], connection: sql.Connection) -> Ev
     if not samples:
         raise Refusal("unknown", f"there is no round {number}.")
     if not samples[0].query:
-        raise Refusal("not-asked", f"round {number} was no query, and its sample is learned from already.")
+        raise Refusal("not-asked", f"round {number} was no query; the learner has already learned from its sample.")
     return samples[0]
 
 
-def late(number: int, label: int, names: Sequence[Any], end: Event) -> Answer:
-    """What becomes of an answer to a round that this event has ended: it is the same again, or refused."""
+def late(number: int, label: int, names: Sequence[Any], end: Event) -> AnsweredQuery:
+    """The outcome of an answer to a round that has already ended: repeated if it is the same, else refused."""
     if end.kind == "expire":
         raise too_late(number)
     if end.kind == "none" or end.label != label:
         given = "none of these" if end.kind == "none" else repr(names[end.label or 0])
-        given = "somebody whose answers were erased" if end.who == "(erased)" else given
-        raise Refusal("answered", f"round {number} was answered already, by {given}; the first answer stands.")
-    return Answer(number, names[label], "repeated")
+        given = "an answer that was erased" if end.who == "(erased)" else given
+        raise Refusal("answered", f"round {number} was already answered: {given}; the first answer stands.")
+    return AnsweredQuery(number, names[label], "repeated")
 
 
 def too_late(number: int) -> Refusal:
-    return Refusal("expired", f"the label of round {number} is not awaited any more: it has expired.")
+    return Refusal("expired", f"round {number} has expired and takes no answer any more.")

@@ -1,4 +1,4 @@
-"""The routes of those who label: see queries, take them, answer by no class, correct, and look back."""
+"""The routes for annotators: see queries, claim them, answer without a class, correct, and list own answers."""
 
 from __future__ import annotations
 
@@ -8,68 +8,69 @@ import sqlalchemy as sql
 from fastapi import APIRouter, Path, Query, Response
 from starlette.concurrency import run_in_threadpool
 
-from osamd.service import views, wire
+from osamd.service import views
 from osamd.service.access import Annotator, App, KnownRoute, json_answer
 from osamd.service.desk import Refusal
 from osamd.service.display import medium_of
 from osamd.service.tables import events
+from osamd.service.wire import requests, responses, values
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute, tags=["queries"])
 
-Order = Annotated[wire.Order, Query(description="Or the least certain first.")]
+OrderParameter = Annotated[values.Order, Query(description="`valuable` lists the least certain first.")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
-RoundInPath = Annotated[int, Path(ge=0, le=wire.MOST)]
+RoundInPath = Annotated[int, Path(ge=0, le=values.MOST)]
 MEDIUM = {"schema": {"type": "string", "format": "binary"}}
 ANSWERS = ("label", "none", "unsure", "second", "correct")
-"""The events that are answers of people."""
+"""The kinds of events that are answers of people."""
 
 
-@router.get("/queries", response_model=wire.Queries)
-async def pending(parts: App, who: Annotator, order: Order = "oldest", limit: Limit = 20) -> Response:
-    """The queries that wait for their labels; those that were skipped come last."""
+@router.get("/queries", response_model=responses.PendingQueries)
+async def pending(parts: App, who: Annotator, order: OrderParameter = "oldest", limit: Limit = 20) -> Response:
+    """The pending queries; those that were skipped come last."""
     waiting = parts.engine.queries(order)
     return await views.queries(parts, waiting[:limit], len(waiting))
 
 
-@router.post("/queries/claim", response_model=wire.Queries)
-async def claim(body: wire.Claim, parts: App, who: Annotator) -> Response:
-    """Take queries to answer, for a while in which nobody else gets them: those held already, then others."""
+@router.post("/queries/claim", response_model=responses.PendingQueries)
+async def claim(body: requests.Claim, parts: App, who: Annotator) -> Response:
+    """Claim queries to answer. Nobody else gets them during the lease. Own claims are renewed first."""
     engine = parts.engine
     waiting = await engine.do(engine.claim, f"{who.name}/{body.holder}", body.order, body.limit, body.lease)
     return await views.queries(parts, waiting, len(engine.queries()))
 
 
 @router.post("/queries/expire")
-async def expire_older(body: wire.Expire, parts: App, who: Annotator) -> wire.Expired:
-    """Give up waiting for labels that were asked for more than so many rounds ago."""
-    return wire.Expired(expired=await parts.engine.do(parts.engine.expire_older, body.older_than))
+async def expire_older(body: requests.Expire, parts: App, who: Annotator) -> responses.ExpiredCount:
+    """Expire the queries that were asked more than this many rounds ago."""
+    return responses.ExpiredCount(expired=await parts.engine.do(parts.engine.expire_older, body.older_than))
 
 
 @router.post("/queries/{round}/skip")
-async def skip(round: RoundInPath, body: wire.Skip, parts: App, who: Annotator) -> wire.Ended:
-    """Leave a query to others, or for later: it goes behind those that were skipped less often."""
+async def skip(round: RoundInPath, body: requests.Skip, parts: App, who: Annotator) -> responses.QueryOutcome:
+    """Leave a query to others, or for later: it moves behind those that were skipped less often."""
     await parts.engine.do(parts.engine.skip, round, f"{who.name}/{body.holder}")
-    return wire.Ended(round=round, status="skipped")
+    return responses.QueryOutcome(round=round, status="skipped")
 
 
 @router.post("/queries/{round}/unsure")
-async def unsure(round: RoundInPath, body: wire.Skip, parts: App, who: Annotator) -> wire.Ended:
-    """Say that one cannot tell: others are asked, and after some who cannot, the query expires."""
+async def unsure(round: RoundInPath, body: requests.Skip, parts: App, who: Annotator) -> responses.QueryOutcome:
+    """Answer "don't know": others are asked, and when several people don't know, the query expires."""
     status = await parts.engine.do(parts.engine.unsure, round, f"{who.name}/{body.holder}")
-    return wire.Ended(round=round, status=status)
+    return responses.QueryOutcome(round=round, status=status)
 
 
 @router.post("/queries/{round}/none")
-async def none(round: RoundInPath, body: wire.Skip, parts: App, who: Annotator) -> wire.Ended:
+async def none(round: RoundInPath, body: requests.Skip, parts: App, who: Annotator) -> responses.QueryOutcome:
     """Say that no class fits: the query ends without a label."""
     await parts.engine.do(parts.engine.none, round, f"{who.name}/{body.holder}")
-    return wire.Ended(round=round, status="none")
+    return responses.QueryOutcome(round=round, status="none")
 
 
 @router.post("/queries/{round}/expire")
-async def expire(round: RoundInPath, parts: App, who: Annotator) -> wire.Ended:
-    """Give up waiting for one label: the model's own opinion stands in for it."""
-    return wire.Ended(round=round, status=await parts.engine.do(parts.engine.expire, round))
+async def expire(round: RoundInPath, parts: App, who: Annotator) -> responses.QueryOutcome:
+    """Expire one query: the model's own decision stands in for its label."""
+    return responses.QueryOutcome(round=round, status=await parts.engine.do(parts.engine.expire, round))
 
 
 @router.get(
@@ -92,22 +93,22 @@ async def medium(round: RoundInPath, place: Literal["image", "audio"], parts: Ap
     return Response(content, media_type=kind, headers=headers)
 
 
-@router.post("/corrections", response_model=wire.Outcome)
-async def correct(body: wire.Correct, parts: App, who: Annotator) -> Response:
-    """Keep another label for a query that was answered. The learner keeps what it learned from the first answer, since
-    a fold of the log cannot unlearn; exports have the correction."""
+@router.post("/corrections", response_model=responses.LabelOutcome)
+async def correct(body: requests.Correct, parts: App, who: Annotator) -> Response:
+    """Record another label for a query that was answered. Exports contain the correction; the learner cannot unlearn
+    the first answer."""
     name = who.name if body.holder is None else f"{who.name}/{body.holder}"
-    told = await parts.engine.do(parts.engine.correct, body.round, parts.class_of(body.label), name)
-    return json_answer(told._asdict())
+    corrected = await parts.engine.do(parts.engine.correct, body.round, parts.class_of(body.label), name)
+    return json_answer(responses.LabelOutcome.model_validate(corrected._asdict()))
 
 
-@router.get("/answers", response_model=wire.Answers)
+@router.get("/answers", response_model=responses.OwnAnswers)
 def own_answers(parts: App, who: Annotator, limit: Limit = 50) -> Response:
-    """The answers that were signed by one's own token, the last one first."""
+    """The answers that were signed with the caller's token, the latest first."""
     own = (events.c.who == who.name) | events.c.who.between(f"{who.name}/", f"{who.name}/\x7f")
     chosen = sql.select(events.c.seq, events.c.round, events.c.at, events.c.kind, events.c.label)
     chosen = chosen.where(own, events.c.kind.in_(ANSWERS)).order_by(events.c.seq.desc()).limit(limit)
     with parts.log.reading() as connection:
         rows: list[dict[str, Any]] = [dict(row._mapping) for row in connection.execute(chosen)]
     named = [row | {"label": None if row["label"] is None else parts.classes[row["label"]]} for row in rows]
-    return json_answer({"answers": named})
+    return json_answer(responses.OwnAnswers.model_validate({"answers": named}))

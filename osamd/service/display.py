@@ -1,7 +1,7 @@
-"""What people see of a sample beyond the numbers the model gets: text, fields, an image, a sound, a link.
+"""What people see of a sample beyond the numbers that the model gets: text, fields, an image, a sound, a link.
 
-It is kept beside the log for the samples whose label is asked for, shown on the label page, and never learned from.
-Raw values are kept, too, wherever the model's numbers do not tell them: free text, dates, unknown categories, gaps.
+It is kept for queries, shown on the label page, and never learned from. Raw values are kept, too, if they cannot be
+recovered from the model's numbers: free text, dates, unknown categories, missing values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from osamd.service.schema import In
 from osamd.service.tables import displays, media
 
 LARGEST_MEDIA = 2 * 2**20
-"""Bytes of an image or a sound within a request."""
+"""The most bytes of an image or a sound in a request."""
 MOST_FIELDS = 500
 
 _IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
@@ -29,12 +29,12 @@ _SOUNDS |= {b"fLaC": "audio/flac"}
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 Name = Annotated[str, StringConstraints(pattern=r"^[^\x00/\\]{1,200}(/[^\x00/\\]{1,200}){0,5}$")]
-"""A file in the folder of media, perhaps in folders within it."""
+"""A file in the media folder or in its subfolders."""
 FieldValue = float | bool | Annotated[str, Field(max_length=10_000)] | None
 
 
 def kind_of(content: bytes) -> str | None:
-    """The type of an image or a sound, by its first bytes alone; None for anything else."""
+    """The type of an image or a sound, judged by its first bytes only; None for anything else."""
     if content[:4] == b"RIFF":
         return _RIFF.get(content[8:12])
     if content[4:8] == b"ftyp":
@@ -43,7 +43,7 @@ def kind_of(content: bytes) -> str | None:
 
 
 class Medium(In):
-    """An image or a sound: its bytes, or its name in the folder that the service serves."""
+    """An image or a sound: its bytes, or its name in the media folder."""
 
     base64: str | None = Field(None, max_length=LARGEST_MEDIA * 4 // 3 + 4)
     file: Name | None = None
@@ -53,12 +53,12 @@ class Medium(In):
         if (self.base64 is None) == (self.file is None):
             raise ValueError("give base64 or file, and not both")
         if self.file is not None and any(part in (".", "..") for part in self.file.split("/")):
-            raise ValueError("the file must be in the folder of media")
+            raise ValueError("the file must be in the media folder")
         return self
 
     @property
     def content(self) -> bytes | None:
-        """The bytes, where they were sent."""
+        """The bytes, if they were sent."""
         return None if self.base64 is None else base64.b64decode(self.base64, validate=True)
 
 
@@ -81,19 +81,19 @@ class ForPeople(In):
                 raise ValueError("the base64 cannot be read") from None
             if kind is None or not kind.startswith(info.field_name):
                 known = "PNG, JPEG, GIF or WebP" if info.field_name == "image" else "WAV, MP3, Ogg, FLAC or M4A"
-                raise ValueError(f"the bytes are no {info.field_name} that pages show; send {known}")
+                raise ValueError(f"the bytes are not a supported {info.field_name}; send {known}")
         return given
 
 
 class Display(NamedTuple):
-    """What is kept of one sample for people: its raw values by column, and what was sent for them."""
+    """What is kept of one sample for people: its raw values by column, and what was sent for people to see."""
 
     raw: Mapping[str, Any] | None
     shown: ForPeople | None
 
 
 def keep_displays(connection: sql.Connection, kept: Iterable[tuple[int, Display]]) -> None:
-    """Write them beside the log."""
+    """Store the displays in their own tables."""
     bodies, contents = [], []
     for number, (raw, shown) in kept:
         body: dict[str, Any] = {} if raw is None else {"raw": dict(raw)}
@@ -115,7 +115,7 @@ def keep_displays(connection: sql.Connection, kept: Iterable[tuple[int, Display]
 
 
 def displays_of(connection: sql.Connection, rounds: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """What is kept of these rounds."""
+    """The stored displays of these rounds."""
     found: dict[int, dict[str, Any]] = {}
     for start in range(0, len(rounds), 500):
         chosen = sql.select(displays).where(displays.c.round.in_(rounds[start : start + 500]))
@@ -124,7 +124,7 @@ def displays_of(connection: sql.Connection, rounds: Sequence[int]) -> dict[int, 
 
 
 def medium_of(connection: sql.Connection, number: int, place: str, folder: Path) -> tuple[str, bytes] | None:
-    """The type and the bytes of an image or a sound; None where there is none that pages may show."""
+    """The type and the bytes of an image or a sound; None if there is none that pages may show."""
     chosen = sql.select(media.c.kind, media.c.content).where(media.c.round == number, media.c.place == place)
     row = connection.execute(chosen).first()
     if row is not None:
@@ -133,7 +133,7 @@ def medium_of(connection: sql.Connection, number: int, place: str, folder: Path)
     if not name:
         return None
     path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a link may lead out of the folder
+    if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a symbolic link may lead out of the folder
         return None
     content = path.read_bytes() if path.stat().st_size <= 16 * LARGEST_MEDIA else b""
     kind = kind_of(content)

@@ -1,8 +1,7 @@
-"""The engine: plays rounds, takes what people say, and writes both as events; the answers go after the commit.
+"""The engine: it plays rounds, takes answers, and writes both as events; responses are sent after the commit.
 
-The learner is a fold of the log: it is made from the last snapshot and the events after it, here as everywhere, by
-`Fold`. How requests wait and share a transaction is in `writer`, what people do in `people`, what admins change in
-`changes`, who looks at which query in `desk`.
+The learner is a fold of the log: `Fold` computes it from the last snapshot and the events after it. `writer` has the
+queue and the transactions, `people` what annotators do, `changes` what admins do, and `desk` who holds which query.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from osamd.service import log as logs
 from osamd.service import standing
 from osamd.service.changes import Changes
 from osamd.service.database import StorageError
-from osamd.service.desk import Desk, Refusal
+from osamd.service.desk import LabelDesk, Refusal
 from osamd.service.display import Display, keep_displays
 from osamd.service.fold import folded
 from osamd.service.log import Event, Log
-from osamd.service.state import State, try_out
+from osamd.service.state import ServiceState, try_out
 from osamd.service.tables import points
 
 SNAPSHOT_EVERY = 20_000
-"""Events, after which a snapshot is kept: a start folds at most so many."""
+"""Events between two snapshots; a start replays at most this many."""
 POINT_EVERY = 100
-"""Rounds, after which a point of the history is kept."""
+"""Rounds between two points of the history."""
 LOOK = 1.0
-"""Seconds that a look at the status waits for a commit that takes long; then it tells what was known before."""
+"""Seconds that a request for the status waits for a slow commit; then it gets the last known status."""
 
 
-class Sample(NamedTuple):
-    """A sample as a request gives it; `display` is for people alone."""
+class ReceivedSample(NamedTuple):
+    """A sample as it comes from a request; only people see `display`."""
 
     client_id: str | None
     row: Array
@@ -51,7 +50,7 @@ class Engine(Changes):
 
     def __init__(
         self,
-        state: State,
+        state: ServiceState,
         log: Log,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
@@ -63,12 +62,12 @@ class Engine(Changes):
         self._known: dict[str, Any] = {}
         self._known_at = (-1, -1)
         self.wild: dict[str, Any] = {"count": 0, "last": ""}
-        """Samples that were refused for a value far beyond all before, since the start; and why the last one was."""
+        """The samples refused since the start for a value far larger than any before, and the last reason."""
 
     def start(self, as_written: bool = False) -> None:
-        """Fold the log, compile what is not compiled yet, and take requests; nothing where it does so already.
+        """Fold the log, compile what is not compiled yet, and take requests; a second call does nothing.
 
-        `as_written`: where the log cannot be repeated here, take its decisions as they are, and go on.
+        `as_written`: if the log cannot be reproduced here, keep its decisions as they are, and continue.
         """
         if self._thread.is_alive():
             return
@@ -81,15 +80,19 @@ class Engine(Changes):
         except BaseException as error:
             self._log.close()
             if isinstance(error, StorageError):
-                raise InputError(f"the log {self._log.name} cannot be read ({error}); use a copy of it.") from error
+                raise InputError(
+                    f"the log {self._log.name} cannot be read ({error}); restore a backup of it."
+                ) from error
             raise
         self._thread.start()
 
     def _take_as_written(self) -> None:
-        """Write that the log was taken as it is, and a snapshot, from which every later start goes on."""
+        """Write that the log was accepted as it is, and a snapshot from which later starts continue."""
         live = self._live
-        told = f"{live.differing} decisions are not as they come out here, {len(live.orphans)} of them open queries"
-        logging.getLogger("osamd.service").warning("the log was taken as it is written: %s", told)
+        told = (
+            f"{live.differing} decisions differ from those computed here, {len(live.orphans)} of them pending queries"
+        )
+        logging.getLogger("osamd.service").warning("the log was accepted as written: %s", told)
         with self._log.transaction() as connection:
             for number in sorted(live.orphans):
                 self._write("expire", number)
@@ -98,14 +101,14 @@ class Engine(Changes):
             logs.keep_snapshot(connection, live.snapshot(), live.damaged)
         self._rebuild()
 
-    # What requests ask for. They run in the engine's thread; a refusal comes before any change.
+    # These serve requests. They run in the engine's thread and refuse before they change anything.
 
     def observe(self, samples: Sequence[Any]) -> list[Event | Refusal]:
-        """Play a round for each `Sample`; one whose client id is known gets the recorded decision.
+        """Play a round per `ReceivedSample`; a sample whose client id is known gets the recorded decision.
 
-        A sample of which the model can make nothing (its score is beyond all numbers) is refused, the others are not.
+        A sample that the model cannot score (its score is not finite) is refused, but the others are not.
         """
-        given = [one if type(one) is Sample else Sample(*one) for one in samples]
+        given = [one if type(one) is ReceivedSample else ReceivedSample(*one) for one in samples]
         known = self._recorded([one.client_id for one in given if one.client_id is not None])
         seen = {name: event.features for name, event in known.items()}
         for name, row, _ in given:
@@ -126,26 +129,26 @@ class Engine(Changes):
             told.append(event)
         return told
 
-    # What may be called from any thread.
+    # These may be called from any thread.
 
     def now(self) -> float:
         """Seconds since 1970."""
         return self._clock()
 
     def probabilities(self, event: Event) -> dict[Any, float]:
-        """Of the classes, in a recorded decision."""
+        """The probabilities of the classes in a recorded decision."""
         held = event.score or b""
         return self.probabilities_of(struct.unpack("<d", held)[0] if len(held) == 8 else np.frombuffer(held).copy())
 
     def probabilities_of(self, score: Any) -> dict[Any, float]:
-        """Of the classes, from the score of a decision."""
+        """The probabilities of the classes from the score of a decision."""
         return self._live.learner.probabilities_of(score)
 
     def status(self) -> dict[str, Any]:
-        """How it stands, as /v1/status tells it."""
+        """The status, as in /v1/status."""
         if not self._lock.acquire(timeout=LOOK):
             if not self._known:
-                raise Refusal("storage", "the log takes long to be written; try again later.")
+                raise Refusal("storage", "writing the log takes long; try again later.")
             return self._known | {"held": self._desk.held(), "wild": dict(self.wild)}
         try:
             live = self._live
@@ -156,14 +159,14 @@ class Engine(Changes):
             self._lock.release()
         return self._known | {"held": self._desk.held(), "wild": dict(self.wild)}
 
-    # What the writer asks for.
+    # These serve the writer.
 
     def _rebuild(self, as_written: bool = False) -> None:
-        """Make everything from the log."""
+        """Rebuild everything from the log."""
         self._drop_rows()
         fold = folded(self.state, self._log, as_written)
         self._kept = fold.kept
-        self._desk = Desk(self._steady, self.state.config.second_opinion)
+        self._desk = LabelDesk(self._steady, self.state.config.second_opinion)
         with self._log.reading() as connection:
             pending = [decision.id for decision in fold.learner.pending]
             self._desk.restore(connection, pending, self._clock())
@@ -199,7 +202,7 @@ class Engine(Changes):
     def _drop_rows(self) -> None:
         self._rows, self._points, self._displays, self._fresh = [], [], [], {}
 
-    def _round(self, sample: Sample, usual: bool) -> Event:
+    def _round(self, sample: ReceivedSample, usual: bool) -> Event:
         live, row = self._live, sample.row
         if not usual:
             self._refuse_wild(row)
@@ -242,7 +245,7 @@ class Engine(Changes):
         raise Refusal("wild", f"{why} If it is right, raise `wild` in service.json.")
 
     def _make_room(self) -> None:
-        """Give up on the oldest queries, where they are too old or too many."""
+        """Expire the oldest queries if they are too old or too many."""
         config, waiting = self.state.config, self._desk.waiting
         if not waiting:
             return
@@ -261,5 +264,5 @@ class Engine(Changes):
 
 
 def _score_bytes(score: Any) -> bytes:
-    """The score of a decision as the log keeps it: one number, or one per class."""
+    """The score of a decision as the log stores it: one number, or one per class."""
     return struct.pack("<d", score) if type(score) is float else np.asarray(score, dtype=np.float64).tobytes()

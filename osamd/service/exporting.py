@@ -1,4 +1,4 @@
-"""What `osamd export` and `osamd backup` write: whole or not at all."""
+"""What `osamd export` and `osamd backup` write, completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from osamd.service.tables import tables
 
 
 def export_labels(folder: Path, database: str | None, file: Path) -> int:
-    """Write all answered queries into a file; how many there were."""
+    """Write all answered queries into a file, and return their number."""
     form, number = labels.form_of(file), 0
     partial = file.with_name(f".{file.name}.partial")
     with opened(folder, database) as (state, log):
         learner = state.learner()
-        try_out(learner, state.config)  # one that began from nothing knows what a score is after its first sample
+        try_out(
+            learner, state.config
+        )  # a learner without a source knows the shape of a score only after its first sample
         for one in schema_by(log, state.schema).classes[len(state.schema.classes) :]:
             learner.add_class(one.name)
 
@@ -57,7 +59,7 @@ def back_up(folder: Path, database: str | None, place: Path) -> Any:
             partial.mkdir(parents=True, mode=0o700)
             shutil.copyfile(folder / START, partial / START)
             save_config(partial / CONFIG, state.config.model_copy(update={"database": None}))
-            if state.module() is not None:  # whose code was trusted here
+            if state.module() is not None:  # its code is trusted here
                 trust.mark(partial, state.config.module or "", state.identity)
             if state.media_folder.is_dir() and not Path(state.config.media).is_absolute():
                 shutil.copytree(state.media_folder, partial / state.config.media)
@@ -76,7 +78,7 @@ def back_up(folder: Path, database: str | None, place: Path) -> Any:
 
 
 def _copy_log(log: Log, place: Path) -> None:
-    """All tables, read in one transaction, so that they are of one moment."""
+    """Copy all tables in one transaction, so that they show the same moment."""
     copy = Log(place)
     try:
         copy.make_tables()

@@ -1,4 +1,4 @@
-"""The fold of the log: the learner after some events, made of the last snapshot and the events behind it."""
+"""The fold of the log: the learner after some events, computed from the last snapshot and the events after it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from osamd.errors import InputError
 from osamd.learner.decision import Decision
 from osamd.numerics import Array
 from osamd.service.log import Event, Log, Snapshot
-from osamd.service.schema import Named
-from osamd.service.state import State
+from osamd.service.schema import NamedClass
+from osamd.service.state import ServiceState
 
 CHANGES = ("budget", "class")
-"""The events of what admins change."""
+"""The kinds of events that change the stream."""
 MET = 100
-"""Samples after which their sizes are known well enough to call another one wild."""
+"""Samples after which the usual sizes of values are known well enough to call another one wild."""
 
 
 class Fold:
-    """The learner after some events, with what happened on the day of the last one.
+    """The learner after some events, with the counts of the day of the last one.
 
-    `as_written`: an event that comes out otherwise than it is written is no error. The log's word stands: a query that
-    only the log knows is in `orphans` until its label or expiry comes, and one that only the learner would ask expires.
+    `as_written`: an event that is computed differently here is no error, and the log prevails. A query that only the
+    log contains is in `orphans` until its label or expiry comes, and one that only the learner would ask expires.
     """
 
-    def __init__(self, state: State, snapshot: Snapshot | None, as_written: bool = False) -> None:
+    def __init__(self, state: ServiceState, snapshot: Snapshot | None, as_written: bool = False) -> None:
         self.state, self._as_written = state, as_written
         self.learner = state.learner(None if snapshot is None else snapshot.learner)
         self.seq = self.kept = 0 if snapshot is None else snapshot.seq
@@ -39,24 +39,24 @@ class Fold:
         self.today: dict[str, int] = {"day": 0, "rounds": 0, "asked": 0, "told": 0}
         classes = len(state.schema.classes)
         self.opinions: dict[str, Any] = {"agreed": 0, "first": [0] * classes, "second": [0] * classes}
-        """Of samples that two people judged: how often they agreed, and which classes each of the two gave."""
+        """For samples that two people judged: how often they agreed, and how often each gave which class."""
         self.schema = state.schema
-        """What samples and classes are by now."""
+        """The current schema."""
         self.sizes = state.schema.sizes
         if snapshot is not None:
             counts = json.loads(snapshot.counts)
             for added in counts.pop("added", []):
-                self.schema = self.schema.with_class(Named.model_validate(added))
+                self.schema = self.schema.with_class(NamedClass.model_validate(added))
             self.opinions = counts.pop("opinions", self.opinions)
             self.sizes = np.array(counts.pop("sizes", self.sizes))
             self.today |= counts
 
     def larger(self, rows: Array) -> bool:
-        """Whether a feature of these samples is larger than all before."""
+        """Whether a feature of these samples is larger than any before."""
         return bool((np.abs(rows) > self.sizes).any())
 
     def wild(self, row: Array) -> int | None:
-        """A feature that is larger than all before by a factor that no drift explains; None where there is none."""
+        """The feature that is larger than any before by a factor that no drift explains; None if there is none."""
         most = self.state.config.wild
         if most is None or not self.larger(row):
             return None
@@ -68,7 +68,7 @@ class Fold:
         return place if largest > 0.0 and abs(row[place]) > most * usual[place] else None
 
     def play(self, row: Array, usual: bool = False) -> Decision:
-        """A whole round, but for the label that is asked for; `usual`: the sample is known not to be `larger`."""
+        """Play a round, except for the label of a query; `usual`: the sample is known not to be `larger`."""
         decision = self.learner.ask(self.state.sample(row))
         if not decision.query:
             self.learner.tell(decision)
@@ -77,7 +77,7 @@ class Fold:
         return decision
 
     def count(self, event: Event) -> None:
-        """Enter an event into the counts."""
+        """Add an event to the counts."""
         self.seq = event.seq
         day = int(event.at // 86_400)
         if day != self.today["day"]:
@@ -93,7 +93,7 @@ class Fold:
             self.opinions["second"][event.label] += 1
 
     def repeat(self, event: Event) -> None:
-        """Play an event of the log again, and see that it comes out as it is written."""
+        """Replay an event of the log, and check that the result is the recorded one."""
         if event.kind == "sample":
             self._repeat_sample(event)
         elif event.round in self.orphans:
@@ -108,11 +108,12 @@ class Fold:
         self.count(event)
 
     def change(self, kind: str, body: dict[str, Any]) -> None:
-        """What an admin changes: the budget, from the next round on, or the classes; refused before anything is."""
+        """Apply a change of an admin: the budget from the next round on, or the classes. It refuses before it changes
+        anything."""
         if kind == "budget":
             self.learner = self.learner.remade(**body)
         else:
-            named = Named.model_validate(body)
+            named = NamedClass.model_validate(body)
             wider = self.schema.with_class(named)
             self.learner.add_class(named.name)
             self.schema = wider
@@ -127,9 +128,9 @@ class Fold:
             return
         if not self._as_written or decision.id != event.round:
             raise InputError(
-                f"event {event.seq} of the log does not come out as it is written: this osamd, numpy or processor"
-                " computes otherwise than the one that wrote it; start it there, stop it properly, and come back, or"
-                " go on here by `osamd serve --as-written`, which takes the recorded decisions as they are."
+                f"event {event.seq} of the log cannot be reproduced: this osamd, numpy or processor computes"
+                " a different result than the one that wrote it. Start the service there, stop it properly, and try"
+                " again; or continue here with `osamd serve --as-written`, which keeps the recorded decisions."
             )
         self.differing += 1
         if decision.query and not event.query:
@@ -144,16 +145,16 @@ class Fold:
         return Snapshot(self.seq, json.dumps(counts), self.learner.to_bytes())
 
 
-def folded(state: State, log: Log, as_written: bool = False) -> Fold:
-    """The state that the log tells, from the last snapshot that can be used."""
+def folded(state: ServiceState, log: Log, as_written: bool = False) -> Fold:
+    """The fold of the whole log, from the last usable snapshot."""
     fold = _begun(state, log, as_written)
     for event in log.all_since(fold.seq):
         fold.repeat(event)
     return fold
 
 
-def _begun(state: State, log: Log, as_written: bool) -> Fold:
-    state.module()  # a refusal of its code is no fault of a snapshot
+def _begun(state: ServiceState, log: Log, as_written: bool) -> Fold:
+    state.module()  # refused code must not be mistaken for a damaged snapshot
     damaged: list[int] = []
     for snapshot in log.snapshots():
         try:
@@ -161,7 +162,7 @@ def _begun(state: State, log: Log, as_written: bool) -> Fold:
         except (InputError, ValueError, KeyError, TypeError) as error:
             damaged.append(snapshot.seq)
             logging.getLogger("osamd.service").error(
-                "the snapshot after event %d cannot be used, and the one before it is: %s", snapshot.seq, error
+                "the snapshot after event %d cannot be used, so an earlier one is used: %s", snapshot.seq, error
             )
         else:
             fold.damaged = damaged

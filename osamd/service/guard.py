@@ -1,6 +1,6 @@
-"""What stands before the routes: where a request may come from, and the headers of every answer.
+"""Middleware before the routes: it checks where a request comes from, and adds headers to every response.
 
-Plain ASGI, since server-sent events must pass through it unbuffered.
+It is plain ASGI, because server-sent events must pass through unbuffered.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osamd.service.bodies import forget
-from osamd.service.wire import problem
+from osamd.service.wire.responses import problem
 
 TYPES = {"/v1/samples/arrow": "application/vnd.apache.arrow.stream"}
-"""What is sent to these paths; JSON to all others."""
+"""The content types of these paths; all others take JSON."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -31,10 +31,10 @@ HEADERS = {
 
 
 class Guard:
-    """Refuses what no route should see, and adds the headers to every answer.
+    """Refuses requests that no route should see, and adds the headers to every response.
 
-    `hosts`: names by which the service may be called; None for any. Without tokens they are those of this machine, so
-    that no other site can reach the service through somebody's browser by a name of its own (DNS rebinding).
+    `hosts`: the host names that the service answers to; None for any. Without tokens these are the names of this
+    machine, so that no other site can reach the service through somebody's browser (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str] | None = None) -> None:
@@ -54,7 +54,7 @@ class Guard:
 
     def _refused(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, str] | None:
         if self._hosts is not None and _name(headers.get("host", "")) not in self._hosts:
-            return 403, "cross-site", "the service answers to the names of this machine alone, such as localhost."
+            return 403, "cross-site", "the service answers only to the names of this machine, such as localhost."
         if scope["method"] in _SAFE:
             return None
         site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
@@ -69,8 +69,8 @@ class Guard:
 
 
 async def overloaded(scope: Scope, receive: Receive, send: Send) -> None:
-    """What is answered where too many are connected."""
-    await _answer(_with_headers(send), 503, "overloaded", "too many are connected; try again in a second.")
+    """The response if there are too many connections."""
+    await _answer(_with_headers(send), 503, "overloaded", "there are too many connections; try again in a second.")
 
 
 def _with_headers(send: Send) -> Send:
@@ -99,12 +99,12 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _name(host: str) -> str | None:
-    """The name in a Host header, without the port; None where there is none."""
+    """The host name in a Host header, without the port; None if there is none."""
     if len(host) > 255 or not all(33 <= ord(letter) < 127 and letter not in "/?#@\\" for letter in host):
         return None
     try:
         return urlsplit(f"//{host}").hostname
-    except ValueError:  # half an address of IPv6
+    except ValueError:  # an incomplete IPv6 address
         return None
 
 

@@ -1,6 +1,7 @@
-"""Labels out: every query that people have answered, with its sample, as rows of a table.
+"""Labels out: every answered query with its sample, as rows of a table.
 
-`label` is what holds now: the last correction, or the first answer, which is what the learner heard (`learned`).
+`label` is the current label: the last correction, or else the first answer. `learned` is the first answer, from which
+the learner has learned.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from osamd.service import log as logs
 from osamd.service.display import displays_of
 from osamd.service.log import Event, Log
 from osamd.service.retention import ERASED
-from osamd.service.state import State
+from osamd.service.state import ServiceState
 from osamd.service.tables import events
 
 Format = Literal["jsonl", "csv", "parquet"]
 MEDIA_TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 BLOCK = 500
-"""Answers that are read at a time."""
+"""Answers read at a time."""
 COLUMNS = (
     "seq",
     "round",
@@ -43,11 +44,11 @@ COLUMNS = (
     "who",
     "answered_at",
 )
-"""The columns before those of the sample, which follow by their names."""
+"""The columns before those of the sample, which follow by name."""
 
 
-def rows(state: State, log: Log, learner: Any, after: int = 0) -> Iterator[dict[str, Any]]:
-    """The answered queries in the order of their answers, those whose answer is behind this event."""
+def rows(state: ServiceState, log: Log, learner: Any, after: int = 0) -> Iterator[dict[str, Any]]:
+    """The queries that were answered after this event, in the order of their answers."""
     names = [one.name for one in logs.schema_by(log, state.schema).classes]
     while True:
         ended = sql.select(events).where(events.c.kind.in_(("label", "none")), events.c.seq > after)
@@ -61,14 +62,14 @@ def rows(state: State, log: Log, learner: Any, after: int = 0) -> Iterator[dict[
             kept = displays_of(connection, rounds)
         for end in ends:
             if end.who == ERASED or samples.get(end.round, end).features is None:
-                continue  # of a person whose data was erased
+                continue  # the data was erased
             later = [event for event in others if event.round == end.round and event.who != ERASED]
             yield _row(state, names, learner, samples[end.round], end, later, kept.get(end.round, {}))
         after = ends[-1].seq
 
 
 def _row(
-    state: State,
+    state: ServiceState,
     names: list[Any],
     learner: Any,
     sample: Event,
@@ -101,8 +102,8 @@ def _row(
     return told | _sample(state, sample, kept)
 
 
-def _sample(state: State, sample: Event, kept: dict[str, Any]) -> dict[str, Any]:
-    """The values of the sample by their names; a name that the row has already gets an underscore."""
+def _sample(state: ServiceState, sample: Event, kept: dict[str, Any]) -> dict[str, Any]:
+    """The values of the sample by name; a name that the row already has gets an underscore."""
     row = np.frombuffer(sample.features or b"")
     shown = state.schema.shown(row, kept.get("raw"))
     values = {"pixels": row.tolist()} if shown is None else {one["name"]: one["value"] for one in shown}
@@ -115,7 +116,7 @@ def _moment(at: float) -> str:
 
 
 def written(told: Iterator[dict[str, Any]], form: Format) -> Iterator[bytes]:
-    """The table as bytes, piece by piece; Parquet in one."""
+    """The table as bytes, piece by piece; Parquet in one piece."""
     if form == "jsonl":
         for row in told:
             yield json.dumps(row, allow_nan=False).encode() + b"\n"
@@ -126,7 +127,7 @@ def written(told: Iterator[dict[str, Any]], form: Format) -> Iterator[bytes]:
 
 
 def _csv(told: Iterator[dict[str, Any]]) -> Iterator[bytes]:
-    """A column for each name of the first row; a list is JSON."""
+    """CSV with the columns of the first row; a list is written as JSON."""
     held, table = io.StringIO(), None
     for row in told:
         if table is None:
@@ -154,7 +155,7 @@ def _parquet(told: list[dict[str, Any]]) -> bytes:
 
 
 def _uniform(values: list[Any]) -> list[Any]:
-    """Values of one kind, as a column of Parquet has them: texts where kinds are mixed."""
+    """Values of one type, as a Parquet column needs them: mixed types become text."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) < 2 or kinds == {int, float}:
         return values
@@ -162,7 +163,7 @@ def _uniform(values: list[Any]) -> list[Any]:
 
 
 def form_of(path: Path) -> Format:
-    """The format that the name of a file says."""
+    """The format of a file, by its suffix."""
     known: dict[str, Format] = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
     if path.suffix not in known:
         raise InputError(f"`export --labels {path}`: name a .csv, .jsonl or .parquet file.")

@@ -1,8 +1,8 @@
-"""The one log of events, in SQLite or PostgreSQL, and what is kept beside it to start soon: snapshots and points.
+"""The log of events, in SQLite or PostgreSQL, with snapshots for a quick start and the points of the history.
 
-An event is a row: a sample with its draw and decision, a label, an expiry, a claim, a skip and so on. There is one
-writer, which a lock sees to, and it numbers the events itself. What an answer speaks of was committed before; SQLite
-syncs its write-ahead log with every commit (synchronous=FULL), so an acknowledged event survives a loss of power too.
+An event is a row: a sample with its draw and decision, a label, an expiry, a claim, a skip and so on. A lock ensures
+that there is one writer, which numbers the events itself. A response is sent after its events are committed; SQLite
+syncs its write-ahead log at every commit (synchronous=FULL), so an acknowledged event survives a power failure, too.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from sqlalchemy.exc import SQLAlchemyError
 from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.service.database import Database, brief
-from osamd.service.schema import Named, Schema
+from osamd.service.schema import NamedClass, Schema
 from osamd.service.tables import FORMAT_2, about, events, points, snapshots, tables, tokens
 
 FORMAT = "3"
-"""Of the tables. A log of an older format is brought to it; one of a newer format is refused."""
+"""The format of the tables. A log in an older format is migrated; one in a newer format is refused."""
 
 FORMER = ("1", "2")
-"""Formats that are brought to this one when the log is opened."""
+"""Older formats, which are migrated when the log is opened."""
 
 SNAPSHOTS_KEPT = 2
 
 BEGINS = "begins"
-"""The key in `about` of where a log begins whose older events are gone."""
+"""The key in `about` for the first event of a log whose older events are gone."""
 _CHUNK = 500
 """Values in one IN (...)."""
 
 
 class Event(NamedTuple):
-    """One row of the log. Classes are indices, samples and scores the bytes of float64 numbers."""
+    """One row of the log. Classes are indices; samples and scores are bytes of float64 numbers."""
 
     seq: int
     at: float
     """Seconds since 1970."""
     kind: str
-    """sample; label, none, unsure, second, correct, skip, claim: what people did; expire; accept (see `engine`);
-    budget, class, erase, archive: what admins did."""
+    """sample; label, none, unsure, second, correct, skip, claim (by annotators); expire; accept (see `engine`);
+    budget, class, erase, archive (by admins)."""
     round: int
     client_id: str | None = None
     features: bytes | None = None
@@ -57,11 +57,11 @@ class Event(NamedTuple):
     score: bytes | None = None
     label: int | None = None
     who: str | None = None
-    """Of a label, claim or skip: who did it."""
+    """Who gave a label, claimed or skipped."""
     until: float | None = None
-    """Of a claim: when it lapses."""
+    """When a claim ends."""
     body: str | None = None
-    """Of a change: what it is, in JSON."""
+    """What a change consists of, in JSON."""
 
 
 class Snapshot(NamedTuple):
@@ -76,9 +76,9 @@ class Log(Database):
     """The log of one service."""
 
     def open(self, identity: str) -> None:
-        """Become the one writer; make the tables where there are none, and refuse those of another service.
+        """Become the writer; make missing tables, and refuse the tables of another service.
 
-        `identity` says which learner the log began with.
+        `identity` identifies the initial learner of the log.
         """
         try:
             self._hold()
@@ -112,7 +112,7 @@ class Log(Database):
             )
 
     def make_tables(self) -> None:
-        """Make the tables that are not there yet."""
+        """Make the missing tables."""
         try:
             with self._writers.begin() as connection:
                 tables.create_all(connection)
@@ -121,35 +121,35 @@ class Log(Database):
             raise InputError(f"the database {self.name} cannot be used ({brief(error)}); is it there?") from error
 
     def since(self, seq: int, most: int = 10_000) -> list[Event]:
-        """The first events after this one, `most` of them."""
+        """The first events after this one, at most `most`."""
         chosen = sql.select(events).where(events.c.seq > seq).order_by(events.c.seq).limit(most)
         with self.reading() as connection:
             return _events(connection.execute(chosen))
 
     def notable(self, after: int, upto: int) -> list[Any]:
-        """Seq, at, kind, round and label of the events in between that are no sample, or a query."""
+        """Seq, at, kind, round and label of the events in this range, without samples that are no query."""
         columns = (events.c.seq, events.c.at, events.c.kind, events.c.round, events.c.label)
         chosen = sql.select(*columns).where(events.c.seq > after, events.c.seq <= upto).order_by(events.c.seq)
         with self.reading() as connection:
             return list(connection.execute(chosen.where((events.c.kind != "sample") | events.c.query)))
 
     def all_since(self, seq: int) -> Iterator[Event]:
-        """All events after this one, in their order, in flat memory."""
+        """All events after this one, in order, in constant memory."""
         while block := self.since(seq):
             yield from block
             seq = block[-1].seq
 
     def last(self) -> int:
-        """The number of the last event, 0 where there is none."""
+        """The number of the last event; 0 if there is none."""
         with self.reading() as connection:
             return int(connection.execute(sql.select(sql.func.max(events.c.seq))).scalar() or 0)
 
     def snapshot(self) -> Snapshot | None:
-        """The last one."""
+        """The last snapshot."""
         return next(self.snapshots(), None)
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """All that are kept, the last one first."""
+        """All snapshots, the last one first."""
         with self.reading() as connection:
             kept = list(connection.execute(sql.select(snapshots.c.seq).order_by(snapshots.c.seq.desc())).scalars())
         for seq in kept:
@@ -159,13 +159,13 @@ class Log(Database):
                 yield Snapshot(found.seq, found.counts, bytes(found.learner))
 
     def begins(self) -> int:
-        """The event up to which the log was archived or erased, 0 where it is whole: only later snapshots fold it."""
+        """The event up to which the log was archived or erased; 0 if it is complete. Only later snapshots count."""
         with self.reading() as connection:
             found = connection.execute(sql.select(about.c.value).where(about.c.key == BEGINS)).scalar()
             return int(found or 0)
 
     def points(self, most: int) -> list[str]:
-        """Points of the history, at most so many, evenly spread, the last one among them."""
+        """Points of the history, at most `most`, evenly spread and including the last one."""
         with self.reading() as connection:
             number = connection.execute(sql.select(sql.func.count()).select_from(points)).scalar_one()
             every = max(1, -(-number // most))
@@ -176,16 +176,16 @@ class Log(Database):
 
 
 def schema_by(log: Log, schema: Schema) -> Schema:
-    """The schema with the classes that were added, by the log."""
+    """The schema with the classes that were added according to the log."""
     chosen = sql.select(events.c.body).where(events.c.kind == "class").order_by(events.c.seq)
     with log.reading() as connection:
         for body in connection.execute(chosen).scalars():
-            schema = schema.with_class(Named.model_validate_json(body))
+            schema = schema.with_class(NamedClass.model_validate_json(body))
     return schema
 
 
 def append(connection: sql.Connection, rows: Sequence[Event]) -> None:
-    """Write these events; the statement goes to the driver as it is, since that takes a third of the time."""
+    """Write these events; the statement goes straight to the driver, which takes a third of the time."""
     if rows:
         statement, by_place = _insertion(connection.dialect)
         connection.exec_driver_sql(statement, list(rows) if by_place else [row._asdict() for row in rows])
@@ -193,20 +193,20 @@ def append(connection: sql.Connection, rows: Sequence[Event]) -> None:
 
 @cache
 def _insertion(dialect: sql.Dialect) -> tuple[str, bool]:
-    """The statement that writes an event, and whether its values go by their places."""
+    """The statement that writes an event, and whether its parameters are positional."""
     compiled = sql.insert(events).compile(dialect=dialect)
     return str(compiled), compiled.positional
 
 
 def _migrate(connection: sql.Connection) -> None:
-    """Bring a log of a former format to this one; its columns were added before."""
+    """Migrate a log from an older format; its columns were added before."""
     for index in FORMAT_2:
         index.create(connection, checkfirst=True)
     connection.execute(sql.update(about).where(about.c.key == "format").values(value=FORMAT))
 
 
 def _widen(connection: sql.Connection) -> None:
-    """Give the tables of a log of a former format the columns that came later."""
+    """Add the columns that tables of an older format lack."""
     for table, names in ((tokens, ("expires", "used")), (events, ("body",))):
         known = {column["name"] for column in sql.inspect(connection).get_columns(table.name)}
         for name in names:
@@ -216,7 +216,7 @@ def _widen(connection: sql.Connection) -> None:
 
 
 def probe(connection: sql.Connection, at: float) -> None:
-    """Write the time, so that a commit shows that the log can be written."""
+    """Write the time, so that the commit shows whether the log can be written."""
     told = {"key": "probe", "value": f"{at:.3f}"}
     if not connection.execute(sql.update(about).where(about.c.key == "probe").values(value=told["value"])).rowcount:
         connection.execute(sql.insert(about), told)
@@ -228,7 +228,7 @@ def describe(connection: sql.Connection, seq: int, body: str) -> None:
 
 
 def begin_at(connection: sql.Connection, seq: int) -> None:
-    """Say that the log explains the learner from this event on; snapshots from before it can explain nothing."""
+    """Let the log begin at this event, and delete the snapshots before it, which are no longer usable."""
     found = connection.execute(sql.select(about.c.value).where(about.c.key == BEGINS)).scalar()
     later = str(max(seq, int(found or 0)))
     if found is None:
@@ -239,7 +239,7 @@ def begin_at(connection: sql.Connection, seq: int) -> None:
 
 
 def keep_snapshot(connection: sql.Connection, snapshot: Snapshot, damaged: Sequence[int] = ()) -> None:
-    """Write a snapshot, and forget those before the last ones, and those that were found damaged."""
+    """Write a snapshot, and delete all but the last ones and those that were found damaged."""
     connection.execute(sql.delete(snapshots).where(snapshots.c.seq.in_([snapshot.seq, *damaged])))
     connection.execute(sql.insert(snapshots), snapshot._asdict())
     kept = sql.select(snapshots.c.seq).order_by(snapshots.c.seq.desc()).limit(SNAPSHOTS_KEPT)
@@ -248,7 +248,7 @@ def keep_snapshot(connection: sql.Connection, snapshot: Snapshot, damaged: Seque
 
 
 def of_rounds(connection: sql.Connection, rounds: Iterable[int], kinds: Sequence[str]) -> list[Event]:
-    """The events of these rounds, of these kinds, in their order."""
+    """The events of these rounds and kinds, in order."""
     return _chosen(connection, events.c.round, list(rounds), kinds)
 
 
@@ -258,13 +258,13 @@ def of_clients(connection: sql.Connection, ids: Sequence[str]) -> list[Event]:
 
 
 def recent(connection: sql.Connection, kinds: Sequence[str], most: int) -> list[Event]:
-    """The last events of these kinds, in their order."""
+    """The last events of these kinds, in order."""
     chosen = sql.select(events).where(events.c.kind.in_(kinds)).order_by(events.c.seq.desc()).limit(most)
     return _events(connection.execute(chosen))[::-1]
 
 
 def decided_since(connection: sql.Connection, number: int, classes: int) -> Array:
-    """How often each class was decided for, in this round and after it."""
+    """How often each class was decided from this round on."""
     chosen = sql.select(events.c.decision, sql.func.count()).where(events.c.kind == "sample", events.c.round >= number)
     counts = np.zeros(classes)
     for decision, count in connection.execute(chosen.group_by(events.c.decision)):

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: how it stands, and how long requests take."""
+"""Metrics for Prometheus: the status of the stream, and response times."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ from osamd.service.engine import Engine
 _COUNTERS = {
     "rounds": "Samples decided on.",
     "asked": "Labels asked for.",
-    "told": "Labels told.",
-    "expired": "Labels given up.",
+    "told": "Labels received.",
+    "expired": "Queries that expired without a label.",
 }
 _GAUGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
-    "pending_queries": ("Queries that wait for a label.", lambda status: status["pending"]),
+    "pending_queries": ("Pending queries.", lambda status: status["pending"]),
     "accuracy": ("Estimated accuracy over all rounds.", lambda status: status["accuracy"]["value"]),
     "accuracy_low": ("Lower end of its interval.", lambda status: status["accuracy"]["low"]),
     "accuracy_high": ("Upper end of its interval.", lambda status: status["accuracy"]["high"]),
     "recent_accuracy": ("Estimated accuracy over the last rounds.", lambda status: status["recent"]["value"]),
-    "recent_disagreement": ("Share of decisions unlike the pseudolabel.", lambda s: s["health"]["disagreement"]),
+    "recent_disagreement": (
+        "Share of decisions that differ from the pseudolabel.",
+        lambda s: s["health"]["disagreement"],
+    ),
     "recent_margin": ("Mean margin over the last rounds.", lambda status: status["health"]["margin"]),
-    "budget_rate": ("Largest share of labels.", lambda status: status["budget"]["rate"]),
-    "collapsed": ("1 while the alarm for self-training gone wrong is raised.", lambda s: int(s["health"]["collapsed"])),
+    "budget_rate": ("The budget: the largest share of labels.", lambda status: status["budget"]["rate"]),
+    "collapsed": ("1 while self-training is found to go wrong.", lambda s: int(s["health"]["collapsed"])),
     "alarm": ("1 while the learner raises the alarm.", lambda s: int(s["health"]["state"] == "alarm")),
     "health_unknown": ("1 while too little is known.", lambda s: int(s["health"]["state"] == "unknown")),
     "recent_accuracy_low": ("Lower end of its interval.", lambda s: s["recent"]["low"]),
     "recent_accuracy_high": ("Upper end of its interval.", lambda s: s["recent"]["high"]),
-    "wild_samples": ("Samples refused for a value far beyond all before.", lambda s: s["wild"]["count"]),
+    "wild_samples": ("Samples refused for a value far larger than any before.", lambda s: s["wild"]["count"]),
     "second_opinion_agreement": ("Share of samples two people agree on.", lambda s: s["second_opinions"]["share"]),
 }
 
 
 class Metrics:
-    """The figures of one engine."""
+    """The metrics of one engine."""
 
     def __init__(self, engine: Engine, alarm: Alarm | None = None) -> None:
         self._engine, self._alarm = engine, alarm
@@ -48,7 +51,7 @@ class Metrics:
         self._registry.register(self)
         self._seconds = Histogram(
             "osamd_request_seconds",
-            "Time to answer.",
+            "Response time.",
             ["route", "status"],
             registry=self._registry,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0),
@@ -58,13 +61,13 @@ class Metrics:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Any]:
-        """What Prometheus' library asks for."""
+        """The metrics, as the Prometheus client library calls for them."""
         told = "Seconds since the log was last written."
         yield GaugeMetricFamily("osamd_last_commit_age_seconds", told, value=self._engine.age)
         if self._alarm is not None:
-            told = "1 while a change of the alarm waits to be told to the webhook."
+            told = "1 while a change of the alarm waits to be posted to the webhook."
             yield GaugeMetricFamily("osamd_alarm_webhook_pending", told, value=int(self._alarm.pending))
-            told = "Attempts to tell it that failed."
+            told = "Failed attempts to post it."
             yield CounterMetricFamily("osamd_alarm_webhook_failures", told, value=self._alarm.failures)
         try:
             status = self._engine.status()
@@ -78,7 +81,7 @@ class Metrics:
                 yield GaugeMetricFamily(f"osamd_{name}", told, value=value)
 
     def timed(self, app: ASGIApp) -> ASGIApp:
-        """The app, with the time of its answers taken, by route: what paths people try is not kept."""
+        """The app with its response times measured per route; requested paths are not recorded."""
 
         async def timed(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":

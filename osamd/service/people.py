@@ -1,4 +1,4 @@
-"""What people do: they answer, skip, cannot tell, find no class that fits, and correct."""
+"""What people do: answer, skip, say that they don't know or that no class fits, and correct."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import Any, Literal
 
 from osamd.errors import InputError
 from osamd.service import log as logs
-from osamd.service.desk import Answer, Desk, Refusal, Waiting, ending, late, person_of, too_late
+from osamd.service.desk import AnsweredQuery, LabelDesk, Refusal, Waiting, ending, late, person_of, too_late
 from osamd.service.fold import Fold
 from osamd.service.log import Event, Log
-from osamd.service.state import State
+from osamd.service.state import ServiceState
 from osamd.service.writer import Writer
 
 
 class People(Writer):
-    """The half of the engine that people use. Methods without an underscore run in the engine's thread, but for those
-    that say otherwise; a refusal comes before any change."""
+    """The part of the engine for annotators. Public methods run in the engine's thread unless they say otherwise, and
+    refuse before they change anything."""
 
-    def __init__(self, state: State, log: Log, clock: Callable[[], float], steady: Callable[[], float]) -> None:
+    def __init__(self, state: ServiceState, log: Log, clock: Callable[[], float], steady: Callable[[], float]) -> None:
         super().__init__(log, clock, steady)
         self.state = state
         self._fold: Fold | None = None
-        self._desk = Desk(steady)
+        self._desk = LabelDesk(steady)
         self._rows: list[Event] = []
         self._fresh: dict[str, Event] = {}
 
-    def answer(self, labels: Sequence[tuple[int | str, int, str]]) -> list[Answer | Refusal]:
-        """Tell labels: (round or client id, class, who). The first answer stands."""
+    def answer(self, labels: Sequence[tuple[int | str, int, str]]) -> list[AnsweredQuery | Refusal]:
+        """Take labels, each as (round or client id, class, who). The first answer stands."""
         return [self._answered(*label) for label in labels]
 
     def claim(self, holder: str, order: str, limit: int, lease: float) -> list[Waiting]:
-        """Let this person have queries for a while: those held already, then others that nobody holds."""
+        """Lease queries to this person: first those they hold, then others that nobody holds."""
         claimed = self._desk.claim(holder, order, limit, lease)
         for one, new in claimed:
             if new:
@@ -39,13 +39,13 @@ class People(Writer):
         return [one for one, _ in claimed]
 
     def skip(self, number: int, holder: str) -> None:
-        """Put a query behind those that were skipped less often."""
+        """Move a query behind those that were skipped less often."""
         one = self._at_hand(number, holder)
         one.release()
         self._write("skip", number, who=holder)
 
     def unsure(self, number: int, holder: str) -> Literal["unsure", "expired"]:
-        """This person cannot tell: others are asked, and once enough could not tell, nobody."""
+        """Record that this person does not know: others are asked, until enough people don't know."""
         one = self._at_hand(number, holder)
         one.release()
         one.unsure.add(person_of(holder))
@@ -56,25 +56,25 @@ class People(Writer):
         return "expired"
 
     def none(self, number: int, holder: str) -> None:
-        """No class fits, says this person: the query ends without a label, and the model's own opinion stands in."""
+        """Record that no class fits: the query ends without a label, and the model's decision stands in for it."""
         one = self._at_hand(number, holder)
         if one.first is not None:
-            raise Refusal("answered", f"round {number} has a label already; correct it, if no class fits.")
+            raise Refusal("answered", f"round {number} already has a label; correct it if no class fits.")
         self._live.learner.expire(number)
         self._desk.remove(number)
         self._write("none", number, who=holder)
 
-    def correct(self, number: int, label: int, who: str) -> Answer:
-        """Keep another label for a query that has ended. The learner has learned from the first answer, and cannot
-        unlearn it; exports have the correction."""
+    def correct(self, number: int, label: int, who: str) -> AnsweredQuery:
+        """Record another label for a query that has ended. Exports contain the correction; the learner cannot unlearn
+        the first answer."""
         end = ending(number, self._rows, self._connection)
         if end.kind == "sample":
-            raise Refusal("not-answered", f"round {number} still waits for its label; answer it.")
+            raise Refusal("not-answered", f"round {number} is still pending; answer it.")
         self._write("correct", number, label=label, who=who, decision=end.label)
-        return Answer(number, self._live.learner.classes[label], "corrected")
+        return AnsweredQuery(number, self._live.learner.classes[label], "corrected")
 
     def expire(self, number: int) -> Literal["expired", "repeated"]:
-        """Give up waiting for one label."""
+        """Expire one query."""
         try:
             self._pending(number)
         except Refusal as refusal:
@@ -85,7 +85,7 @@ class People(Writer):
         return "expired"
 
     def expire_older(self, rounds: int) -> int:
-        """Give up waiting for labels that were asked for more than so many rounds ago."""
+        """Expire the queries that were asked more than this many rounds ago, and return their number."""
         before = self._live.learner.expired
         last = self._live.learner.rounds - 1 - rounds
         waiting = self._desk.waiting
@@ -93,23 +93,23 @@ class People(Writer):
             self._expired(oldest)
         return self._live.learner.expired - before
 
-    # What may be called from any thread.
+    # These may be called from any thread.
 
     def queries(self, order: str = "oldest") -> list[Waiting]:
-        """The queries that wait, the oldest or the least certain first, those that were skipped behind the others."""
+        """The pending queries, the oldest or the least certain first; skipped ones come after the others."""
         return self._desk.ordered(order)
 
     def lease_left(self, one: Waiting) -> float | None:
-        """Seconds until the lease of a query lapses; None where nobody holds it."""
+        """Seconds until the lease of a query ends; None if nobody holds it."""
         return self._desk.left(one)
 
     def awaits(self, of: int | str) -> bool:
-        """Whether an answer to this round, or to the sample with this client id, is awaited."""
+        """Whether this round, or the sample with this client id, waits for an answer."""
         return self._desk.awaits(of)
 
-    def not_awaited(self, of: int | str, label: int) -> Answer | Refusal | None:
-        """What becomes of an answer that nobody awaits, from what was committed; None where it is awaited after all.
-        It takes none of the engine's time."""
+    def not_awaited(self, of: int | str, label: int) -> AnsweredQuery | Refusal | None:
+        """The outcome of an answer to a query that is not pending, found in the committed log; None if the query is
+        pending after all. This takes none of the engine's time."""
         try:
             with self._log.reading() as connection:
                 number = of if isinstance(of, int) else _round_of(of, logs.of_clients(connection, [of]))
@@ -118,7 +118,7 @@ class People(Writer):
         except Refusal as refusal:
             return refusal
 
-    # What both halves use.
+    # These are used by all parts of the engine.
 
     @property
     def _live(self) -> Fold:
@@ -133,7 +133,7 @@ class People(Writer):
         return event
 
     def _recorded(self, ids: Sequence[str]) -> dict[str, Event]:
-        """The samples with these client ids, among them those that are not committed yet."""
+        """The samples with these client ids, including those that are not committed yet."""
         found = {name: self._fresh[name] for name in ids if name in self._fresh}
         others = [name for name in ids if name not in found]
         if others:
@@ -145,7 +145,7 @@ class People(Writer):
         self._desk.remove(number)
         self._write("expire", number)
 
-    def _answered(self, of: int | str, label: int, who: str) -> Answer | Refusal:
+    def _answered(self, of: int | str, label: int, who: str) -> AnsweredQuery | Refusal:
         live = self._live
         try:
             number = of if isinstance(of, int) else _round_of(of, list(self._recorded([of]).values()))
@@ -154,20 +154,20 @@ class People(Writer):
                 live.learner.tell(number, name)
                 sample = self._desk.remove(number).event
                 self._desk.check(sample, self._write("label", number, label=label, who=who))
-                return Answer(number, name, "learned")
+                return AnsweredQuery(number, name, "learned")
             one = self._desk.checks.get(number)
             if one is not None and one.first is not None and one.suits(person_of(who)):
                 del self._desk.checks[number]
                 self._write("second", number, label=label, who=who, decision=one.first.label)
-                return Answer(number, name, "second")
+                return AnsweredQuery(number, name, "second")
             return late(number, label, live.learner.classes, ending(number, self._rows, self._connection))
         except Refusal as refusal:
             return refusal
-        except InputError as error:  # the model can make nothing of the sample any more
+        except InputError as error:  # the model can no longer score the sample
             return Refusal("refused", str(error))
 
     def _at_hand(self, number: int, holder: str) -> Waiting:
-        """A query, or a sample for a second opinion, that nobody else holds."""
+        """The query, or the sample for a second opinion, if nobody else holds it."""
         one = self._desk.checks.get(number) or self._pending(number)
         if self._desk.left(one) is not None and one.holder != holder:
             raise Refusal("held", f"round {number} is held by somebody else; leave it to them.")
@@ -177,7 +177,7 @@ class People(Writer):
         if number not in self._desk.waiting:
             if ending(number, self._rows, self._connection).kind == "expire":
                 raise too_late(number)
-            raise Refusal("answered", f"round {number} was answered already.")
+            raise Refusal("answered", f"round {number} was already answered.")
         return self._desk.waiting[number]
 
 

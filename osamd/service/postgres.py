@@ -1,9 +1,9 @@
-"""What PostgreSQL needs beyond SQLite: connections that never wait for ever, and a lock of the one writer.
+"""What PostgreSQL needs beyond SQLite: connections with time limits, and a lock for the writer.
 
-A network may fall silent without ending a connection. Then the client's system tries for a quarter of an hour, and
-the server keeps the session, with its lock, as long as it likes. So every wait here has an end (`Bounded`), the server
-is told to look after silent clients (`SESSION`), and a lock whose holder has said nothing for SILENT seconds is taken
-over: its session is ended first, which rolls back whatever it had not committed, so there is never a second writer.
+A network may go silent without closing a connection. Then the client's system retries for a quarter of an hour, and the
+server keeps the session and its lock even longer. So every wait here has an end (`Bounded`), and the server is asked to
+detect silent clients (`SESSION`). A lock whose holder has been silent for SILENT seconds is taken over: its session is
+ended first, which rolls back whatever was not committed, so there are never two writers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import sqlalchemy as sql
 T = TypeVar("T")
 
 CONNECT = 5
-"""Seconds for a connection to be made."""
+"""Seconds to connect."""
 NO_ANSWER = 15.0
-"""Seconds without a byte from the server, after which a connection is given up."""
+"""Seconds without a byte from the server after which a connection is dropped."""
 SILENT = 30.0
-"""Seconds after which the holder of the lock is taken to be gone: a service that lives writes every few seconds."""
+"""Seconds after which the holder of the lock counts as dead: a live service writes every few seconds."""
 SESSION = (
     "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';"
     " SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
-"""What the server is told of a session: nobody waits long for a lock, and one whose client is gone is found out."""
+"""Settings of a session: nobody waits long for a lock, and a session whose client is gone is detected."""
 ARGUMENTS = {
     "connect_timeout": CONNECT,
     "keepalives_idle": 10,
@@ -48,11 +48,11 @@ _HOLDER = sql.text(
 
 
 def bound(engine: sql.Engine) -> None:
-    """Let all connections of this engine be `Bounded`."""
+    """Make all connections of this engine `Bounded`."""
     import psycopg
 
     class Bounded(psycopg.Connection[Any]):
-        """A connection whose every wait ends: where the server is silent for too long, it is closed."""
+        """A connection that is closed if the server is silent for too long."""
 
         def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
             try:
@@ -74,7 +74,7 @@ def bound(engine: sql.Engine) -> None:
 
 
 def _until_silent(waits: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-    """The same waits of psycopg, and a TimeoutError once nothing was ready for NO_ANSWER seconds."""
+    """The waits of psycopg, with a TimeoutError once nothing was ready for NO_ANSWER seconds."""
     heard = time.monotonic()
     try:
         wanted = next(waits)
@@ -92,13 +92,13 @@ def _until_silent(waits: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
 
 
 def hold(connection: sql.Connection) -> str | None:
-    """Take the lock of the one writer; why not, where somebody else has it and lives."""
+    """Take the lock of the writer. If a live holder has it, return the reason for the failure; else None."""
     schema = str(connection.execute(sql.text("SELECT current_schema()")).scalar())
     key = {"writer": _WRITER, "schema": zlib.crc32(schema.encode()) & 0x7FFFFFFF}
     if _taken(connection, key):
         return None
     holder = connection.execute(_HOLDER, key).first()
-    if holder is None:  # it has gone this moment
+    if holder is None:  # it has just gone
         return None if _taken(connection, key) else "it is being started"
     if holder.silent is None:
         return "it belongs to another role"

@@ -1,4 +1,4 @@
-"""Refusals: a stable code each, its status, and one body for all, whatever went wrong."""
+"""Refusals: each has a stable code with its HTTP status, and all have the same form of body."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from osamd.errors import InputError
 from osamd.service.database import StorageError
 from osamd.service.desk import Refusal
 from osamd.service.guard import HEADERS
-from osamd.service.wire import problem
+from osamd.service.wire.responses import problem
 
 STATUS = {
     "invalid": 422,
@@ -38,7 +38,7 @@ STATUS = {
     "overloaded": 503,
     "storage": 503,
 }
-"""The status of each code."""
+"""The HTTP status of each code."""
 
 
 class Refused(Refusal):
@@ -66,12 +66,12 @@ async def _on_refusal(request: Request, error: Exception) -> Response:
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
-    """What came is not shown again: it may be large, and is not always JSON."""
+    """The response does not repeat the request: it may be large, and is not always JSON."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part)[:100] for i, part in enumerate(first["loc"]) if i != 1 or part not in ("one", "many"))
     if first["type"] == "json_invalid":
-        return _refusal("malformed-json", "the body is no JSON.")
+        return _refusal("malformed-json", "the body is not JSON.")
     return _refusal("invalid", f"{str(first['msg'])[:300]}.", where[:300])
 
 
@@ -80,7 +80,7 @@ async def _on_http(request: Request, error: Exception) -> Response:
     if error.status_code == 404:
         return _refusal("not-found", "there is nothing here; see /openapi.json.")
     if error.status_code == 405:
-        answer = _refusal("method-not-allowed", "the method is not for this path; see /openapi.json.")
+        answer = _refusal("method-not-allowed", "this path does not support the method; see /openapi.json.")
         answer.headers.update(error.headers or {})
         return answer
     code = "malformed-json" if error.status_code == 400 else "invalid"
@@ -97,7 +97,7 @@ async def _on_input(request: Request, error: Exception) -> Response:
 
 async def _on_anything(request: Request, error: Exception) -> Response:
     logging.getLogger("osamd.service").error("a request failed", exc_info=error)
-    return JSONResponse(problem("internal", "something went wrong here; the log of the service tells."), 500, HEADERS)
+    return JSONResponse(problem("internal", "something went wrong in the service; see its log."), 500, HEADERS)
 
 
 HANDLERS: dict[Any, Any] = {
@@ -108,4 +108,4 @@ HANDLERS: dict[Any, Any] = {
     InputError: _on_input,
     Exception: _on_anything,
 }
-"""What answers each kind of error."""
+"""The handler of each kind of error."""

@@ -1,9 +1,9 @@
-"""What would have been: the recorded stream once more, under other settings.
+"""What would have happened: the recorded stream, replayed under other settings.
 
-The samples come in the order of the log, each label when it came then, and each expiry. A query that was not asked then
-has no label in the log: it expires at once. The accuracy of the other decisions is estimated from the labels of the log
-with the probabilities with which those were asked for; those were drawn before, so the estimate is as honest as that of
-the service itself (`osamd.accounting.accuracy`).
+Samples, labels and expiries come in the order of the log. A query that was not asked at the time has no label in the
+log, so it expires at once. The accuracy of the replayed decisions is estimated from the labels of the log and the
+probabilities with which they were asked for. Those were drawn independently of the replay, so the estimate is as honest
+as that of the service itself (`osamd.accounting.accuracy`).
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from osamd.learner.ask_tell import AskTell
 from osamd.paper.methods import KNOWN
 from osamd.reporting.tables import Table
 from osamd.service.log import Event, Log, schema_by
-from osamd.service.state import State
+from osamd.service.state import ServiceState
 from osamd.service.tables import about, events
 
 WINDOW = 1000
 ASKING = {"budget", "budget_window", "max_labels", "floor", "target_accuracy", "method", "sigma"}
-"""Settings with which a recorded change of the budget says nothing any more."""
+"""Settings that make recorded changes of the budget meaningless."""
 
 
 @dataclass
-class Played:
-    """What became of the stream under some settings."""
+class ReplayedStream:
+    """The outcome of the stream under some settings."""
 
     rounds: int = 0
     asked: int = 0
     told: int = 0
     same: int = 0
-    """Rounds that were decided as they are recorded."""
+    """Rounds with the recorded decision."""
     without_label: int = 0
-    """Queries whose label the log does not have."""
+    """Queries without a label in the log."""
     accuracy: honest.Accuracy | None = None
     guesses: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
-    """The queries of this run whose labels are in the log, until these come."""
+    """The pending queries of this run whose labels are in the log."""
 
 
 def show_replay(folder: Path, database: str | None, changes: Mapping[str, Any]) -> None:
@@ -60,12 +60,12 @@ def show_replay(folder: Path, database: str | None, changes: Mapping[str, Any]) 
     show(table(before, after, changes))
 
 
-def table(before: Played, after: Played, changes: Mapping[str, Any]) -> Table:
-    """Both side by side."""
+def table(before: ReplayedStream, after: ReplayedStream, changes: Mapping[str, Any]) -> Table:
+    """Both outcomes side by side."""
     shown = ", ".join(f"{name} {value}" for name, value in changes.items()) or "the same settings"
     rows = [
         ("labels asked for", *(f"{100 * one.asked / one.rounds:.2f} %" for one in (before, after))),
-        ("labels told", *(f"{one.told:,}" for one in (before, after))),
+        ("labels received", *(f"{one.told:,}" for one in (before, after))),
         ("accuracy", *(_accuracy(one) for one in (before, after))),
         ("decided as recorded", *(f"{100 * one.same / one.rounds:.2f} %" for one in (before, after))),
     ]
@@ -78,24 +78,24 @@ def table(before: Played, after: Played, changes: Mapping[str, Any]) -> Table:
     return Table(f"{before.rounds:,} recorded rounds, and {shown}", ("", "recorded", "replayed"), rows, notes)
 
 
-def _accuracy(played: Played) -> str:
+def _accuracy(played: ReplayedStream) -> str:
     return "not known" if played.accuracy is None else str(played.accuracy)
 
 
-def replay(state: State, log: Log, **changes: Any) -> tuple[Played, Played]:
-    """The stream as it was recorded, and with these settings changed (as in `AskTell.remade`)."""
+def replay(state: ServiceState, log: Log, **changes: Any) -> tuple[ReplayedStream, ReplayedStream]:
+    """The stream as it was recorded, and the stream with these settings changed (see `AskTell.remade`)."""
     if log.last() == 0:
         raise InputError(f"{log.name} holds no samples yet; send some first, or name its --database.")
     if (begins := log.begins()) > 0:
         raise InputError(
-            f"{log.name} was archived or erased up to event {begins}, so that the stream cannot be played from its"
-            " start; use a backup from before."
+            f"{log.name} was archived or erased up to event {begins}, so the stream cannot be replayed from its"
+            " start; use an older backup."
         )
     if _identity(log) != state.identity:
         raise InputError(f"{log.name} belongs to another learner than {state.folder}; name its own folder.")
     as_it_was = state.learner()
     changed = as_it_was.remade(**changes) if changes else as_it_was.copy()
-    recorded = Recorded(log.last(), _answered(log), len(schema_by(log, state.schema).classes), follows_budget=True)
+    recorded = RecordedLog(log.last(), _answered(log), len(schema_by(log, state.schema).classes), follows_budget=True)
     before = _played(state, log, as_it_was, recorded)
     other = recorded._replace(follows_budget=not set(changes) & ASKING)
     return before, _played(state, log, changed, other)
@@ -108,34 +108,34 @@ def _identity(log: Log) -> str | None:
 
 
 def _answered(log: Log) -> set[int]:
-    """The rounds whose label is in the log."""
+    """The rounds with a label in the log."""
     with log.reading() as connection:
         return set(connection.execute(sql.select(events.c.round).where(events.c.kind == "label")).scalars())
 
 
 def _upto(log: Log, last: int) -> Iterator[Event]:
-    """The events up to this one; a service that runs may write more meanwhile."""
+    """The events up to this one; a running service may write more in the meantime."""
     for event in log.all_since(0):
         if event.seq > last:
             return
         yield event
 
 
-class Recorded(NamedTuple):
-    """What is taken from the log."""
+class RecordedLog(NamedTuple):
+    """What the replay takes from the log."""
 
     last: int
     """The last event."""
     answered: set[int]
-    """The rounds whose label is there."""
+    """The rounds with a label."""
     classes: int
-    """The classes there are at the end."""
+    """The number of classes at the end."""
     follows_budget: bool
-    """Whether the budget is changed when it was changed then: not where another one is tried."""
+    """Whether recorded changes of the budget are applied: not if another budget is tried."""
 
 
-def _played(state: State, log: Log, learner: AskTell, recorded: Recorded) -> Played:
-    played, meter = Played(), honest.open_meter(recorded.classes, WINDOW)
+def _played(state: ServiceState, log: Log, learner: AskTell, recorded: RecordedLog) -> ReplayedStream:
+    played, meter = ReplayedStream(), honest.open_meter(recorded.classes, WINDOW)
     for event in _upto(log, recorded.last):
         if event.kind == "sample":
             _sample(state, learner, meter, played, event, recorded.answered)
@@ -150,10 +150,10 @@ def _played(state: State, log: Log, learner: AskTell, recorded: Recorded) -> Pla
 
 
 def _sample(
-    state: State,
+    state: ServiceState,
     learner: AskTell,
     meter: Any,
-    played: Played,
+    played: ReplayedStream,
     event: Event,
     answered: set[int],
 ) -> None:
@@ -177,7 +177,7 @@ def _sample(
         learner.expire(decision)
 
 
-def _ended(learner: AskTell, meter: Any, played: Played, event: Event) -> None:
+def _ended(learner: AskTell, meter: Any, played: ReplayedStream, event: Event) -> None:
     place, probability, guess, chosen, pseudolabel, decision = played.guesses.pop(event.round)
     if event.kind == "expire":
         honest.lost(meter, place)

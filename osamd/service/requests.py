@@ -1,7 +1,7 @@
-"""Requests by name: each has an id, in its answer and in lines of the log, and a span where there is OpenTelemetry.
+"""Request ids: each request has one in its response and in the log, and a span if OpenTelemetry is used.
 
-`X-Request-ID` is taken where a client or a proxy gives one, and made otherwise. With `--log-format json` the log of the
-process is one JSON object per line, with a line for every request.
+`X-Request-ID` is taken from the client or the proxy, or else generated. With `--log-format json` the process log has
+one JSON object per line, and a line for every request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from osamd.errors import InputError, nearest
 FORMATS = ("text", "json")
 HEADER = b"x-request-id"
 KNOWN_ID = re.compile(rb"[\x21-\x7e]{1,128}")
-"""What is taken as an id: printable ASCII without blanks. Anything else is replaced."""
+"""A valid id: printable ASCII without spaces. Anything else is replaced."""
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request that is being answered."""
@@ -32,7 +32,7 @@ _answers = logging.getLogger("osamd.requests")
 
 
 class Requests:
-    """The app, each of whose requests has an id, a line in the log, and a span where there is a tracer."""
+    """Wraps the app: each request gets an id, a log line, and a span if there is a tracer."""
 
     def __init__(self, app: ASGIApp, tracing: Any = None) -> None:
         self._app, self._tracing = app, tracing
@@ -67,7 +67,7 @@ class Requests:
 
 
 def route_of(scope: Scope) -> str:
-    """The route, with the stream before it: paths that people try are not kept."""
+    """The route after the name of the stream; requested paths are not recorded."""
     return str(scope.get("root_path", "")) + str(getattr(scope.get("route"), "path", "other"))
 
 
@@ -83,7 +83,7 @@ def _told(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
 
 
 class JsonLines(logging.Formatter):
-    """A line of the log as one JSON object."""
+    """Formats a log record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         told: dict[str, Any] = {
@@ -101,7 +101,7 @@ class JsonLines(logging.Formatter):
 
 
 def _trace() -> dict[str, str]:
-    """The ids of the span that is open, where there are traces."""
+    """The ids of the current span, if there are traces."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return {}
@@ -110,7 +110,7 @@ def _trace() -> dict[str, str]:
 
 
 def set_up_logs(form: str) -> None:
-    """Let the log of the process be text, as ever, or lines of JSON."""
+    """Write the process log as text, the default, or as JSON lines."""
     if form not in FORMATS:
         raise InputError(f"`--log-format {form}`: no such format. {nearest(form, FORMATS)}")
     if form == "text":
@@ -124,5 +124,5 @@ def set_up_logs(form: str) -> None:
 
 
 def logs_are_set_up() -> bool:
-    """Whether uvicorn must leave them alone."""
+    """Whether the logs are set up here, so that uvicorn must not change them."""
     return any(isinstance(one.formatter, JsonLines) for one in logging.getLogger("uvicorn").handlers)

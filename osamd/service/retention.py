@@ -1,7 +1,7 @@
-"""What is kept for how long: old events go to Parquet files, and a person's data goes for good.
+"""Retention: old events are moved to Parquet files, and a person's data is erased for good.
 
-The learner is a fold of the log from its last snapshot, so events before that are not needed to explain it. A snapshot
-is taken first, always; then the log begins there (`about.begins`), and nothing folds it from its first event any more.
+The learner is a fold of the log from its last snapshot, so earlier events are not needed to rebuild it. A snapshot is
+always taken first. Then the log begins there (`about.begins`), and it is never folded from its first event again.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from osamd.service.state import sync
 from osamd.service.tables import displays, events, media
 
 ERASED = "(erased)"
-"""Who signed an answer that was erased."""
+"""The signature of an erased answer."""
 STAY = ("budget", "class", "accept", "erase", "archive")
-"""Events that say what a stream is, and hold no samples: they are never archived."""
+"""Events that change the stream and hold no samples; they are never archived."""
 BY_PEOPLE = ("label", "none", "unsure", "second", "correct", "skip", "claim")
 BLOCK = 20_000
-"""Events in one group of rows of a Parquet file."""
+"""Events per row group of a Parquet file."""
 
 
 class Old(NamedTuple):
-    """Events that can be archived: those up to `upto`, but for rounds that still matter."""
+    """Events that can be archived: those up to `upto`, except for rounds that are still needed."""
 
     upto: int
     spared: frozenset[int]
-    """Rounds that wait for a label or for a second opinion."""
+    """Rounds that are pending or wait for a second opinion."""
 
 
 def last_before(connection: sql.Connection, at: float, last: int) -> int:
@@ -44,20 +44,21 @@ def last_before(connection: sql.Connection, at: float, last: int) -> int:
 
 
 def _old(old: Old) -> Any:
-    """The condition of an event that can be archived: no event of its round is later, and nobody waits for it."""
+    """The SQL condition for events that can be archived: their round has no later event and is not needed."""
     later = sql.select(events.c.round).where(events.c.seq > old.upto, events.c.kind.not_in(STAY))
     chosen = (events.c.seq <= old.upto) & events.c.kind.not_in(STAY) & events.c.round.not_in(later)
     return chosen & events.c.round.not_in(old.spared) if old.spared else chosen
 
 
 def write_archive(log: Log, old: Old, folder: Path) -> tuple[Path, int]:
-    """Write these events with what people saw of them into a Parquet file, whole or not at all; how many."""
+    """Write these events and their displays into a Parquet file, completely or not at all; return the file and the
+    number of events."""
     try:
         from pyarrow import parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise InputError("archives are Parquet files, which need pyarrow: pip install 'osamd[tables]'.") from error
     folder.mkdir(mode=0o700, exist_ok=True)
-    # A name of its own: two archives at once may hold the same events, and none may take the place of another.
+    # The name is unique: two archives at once may hold the same events, and neither may overwrite the other.
     place = folder / f"events-to-{old.upto}-{secrets.token_hex(4)}.parquet"
     partial, number, writer = place.with_name(f".{place.name}.partial"), 0, None
     try:
@@ -93,7 +94,7 @@ def _tables(log: Log, old: Old) -> Any:
 
 
 def _table(connection: sql.Connection, rows: list[dict[str, Any]]) -> Any:
-    """Events as a table of Arrow: samples and scores as lists of numbers, and what was shown beside the sample."""
+    """Events as an Arrow table, with samples and scores as lists of numbers, and the displays of samples."""
     import pyarrow as pa
 
     low, high = min(row["round"] for row in rows), max(row["round"] for row in rows)
@@ -121,7 +122,7 @@ def _by_round(connection: sql.Connection, table: Any, column: Any, low: int, hig
 
 
 def drop_old(connection: sql.Connection, old: Old) -> int:
-    """Delete the events that were archived, and what was shown of them; how many."""
+    """Delete the archived events and their displays, and return the number of events."""
     chosen = _old(old)
     gone = sql.select(events.c.round).where(chosen, events.c.kind == "sample")
     for table in (displays, media):
@@ -132,7 +133,7 @@ def drop_old(connection: sql.Connection, old: Old) -> int:
 
 
 def erase_samples(connection: sql.Connection, rounds: Collection[int]) -> int:
-    """Blank the samples of these rounds, their ids, scores, and what was shown of them; how many."""
+    """Blank the samples of these rounds with their ids, scores and displays, and return their number."""
     blank = {"client_id": None, "features": None, "score": None, "draw": None, "margin": None}
     number = 0
     for some in _some(sorted(rounds)):
@@ -144,13 +145,13 @@ def erase_samples(connection: sql.Connection, rounds: Collection[int]) -> int:
 
 
 def erase_answers(connection: sql.Connection, name: str) -> int:
-    """Blank all that a labeller has answered, and who it was; how many events."""
+    """Blank all answers of a labeller and the name, and return the number of events."""
     own = (events.c.who == name) | events.c.who.startswith(f"{name}/", autoescape=True)
     chosen = own & events.c.kind.in_(BY_PEOPLE)
     return connection.execute(sql.update(events).where(chosen).values(who=ERASED, label=None)).rowcount
 
 
 def _some(values: Sequence[Any]) -> Any:
-    """Values in portions that fit into one statement."""
+    """Slices of the values that fit into one SQL statement."""
     for start in range(0, len(values), 500):
         yield values[start : start + 500]

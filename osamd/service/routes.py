@@ -1,4 +1,4 @@
-"""The way in over HTTP: every route checks, lets the engine do it, and answers."""
+"""The routes for clients: each checks its request, passes it to the engine, and responds."""
 
 from __future__ import annotations
 
@@ -12,19 +12,30 @@ from starlette.concurrency import run_in_threadpool
 
 from osamd import __version__
 from osamd.errors import InputError
-from osamd.service import arrow, sse, views, wire
+from osamd.service import arrow, sse, views
 from osamd.service import labels as labels_out
-from osamd.service.access import Annotator, Anyone, App, Client, KnownRoute, Member, Parts, SampleRoute, json_answer
-from osamd.service.desk import Answer, Refusal
+from osamd.service.access import (
+    Annotator,
+    Anyone,
+    App,
+    KnownRoute,
+    Member,
+    SampleRoute,
+    Sender,
+    ServiceParts,
+    json_answer,
+)
+from osamd.service.desk import AnsweredQuery, Refusal
 from osamd.service.display import Display
-from osamd.service.engine import Sample
+from osamd.service.engine import ReceivedSample
 from osamd.service.refusals import Refused
+from osamd.service.wire import reports, requests, responses, values
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute)
 
 
 def _number_of(body: Any) -> str:
-    return "many" if isinstance(body, wire.Samples | wire.Labels) or _has_list(body) else "one"
+    return "many" if isinstance(body, requests.SamplesIn | requests.LabelsIn) or _has_list(body) else "one"
 
 
 def _has_list(body: Any) -> bool:
@@ -32,35 +43,38 @@ def _has_list(body: Any) -> bool:
 
 
 SampleBody = Annotated[
-    Annotated[wire.Sample, Tag("one")] | Annotated[wire.Samples, Tag("many")], Discriminator(_number_of)
+    Annotated[requests.SampleIn, Tag("one")] | Annotated[requests.SamplesIn, Tag("many")], Discriminator(_number_of)
 ]
-LabelBody = Annotated[Annotated[wire.Told, Tag("one")] | Annotated[wire.Labels, Tag("many")], Discriminator(_number_of)]
+LabelBody = Annotated[
+    Annotated[requests.LabelIn, Tag("one")] | Annotated[requests.LabelsIn, Tag("many")], Discriminator(_number_of)
+]
 
 
 samples = APIRouter(prefix="/v1", route_class=SampleRoute)
 
 
-@samples.post("/samples", tags=["samples"], response_model=wire.Decided | wire.Decisions)
-async def decide(body: SampleBody, parts: App, who: Client) -> Response:
+@samples.post("/samples", tags=["samples"], response_model=responses.Decided | responses.Decisions)
+async def decide(body: SampleBody, parts: App, who: Sender) -> Response:
     """Decide on one sample or on several, one after the other, and say whether their labels are asked for.
 
-    What is learned from a sample that is no query is learned at once. A sample with an id that was sent before is
-    answered as then. If one of several samples is not as the schema says, nothing is done.
+    The learner learns from a sample without a query at once. A sample whose id was sent before gets the same response
+    again. If one of several samples does not match the schema, none is used.
     """
-    given = body.samples if isinstance(body, wire.Samples) else [body]
+    given = body.samples if isinstance(body, requests.SamplesIn) else [body]
     _refuse_many(parts, len(given))
     rows = []
     for i, sample in enumerate(given):
         try:
             row, raw = parts.schema.read(sample.features)
         except InputError as error:
-            place = f"samples.{i}.features" if isinstance(body, wire.Samples) else "features"
+            place = f"samples.{i}.features" if isinstance(body, requests.SamplesIn) else "features"
             raise Refused("invalid", str(error), f"body.{place}") from None
         display = None if raw is None and sample.display is None else Display(raw, sample.display)
-        rows.append(Sample(sample.id, row, display))
+        rows.append(ReceivedSample(sample.id, row, display))
     outcomes = await parts.engine.do(parts.engine.observe, rows)
-    if isinstance(body, wire.Samples):
-        return json_answer({"decisions": [_told(lambda event: views.decided(parts, event), one) for one in outcomes]})
+    if isinstance(body, requests.SamplesIn):
+        decisions = [_refused(one) if isinstance(one, Refusal) else views.decided(parts, one) for one in outcomes]
+        return json_answer(responses.Decisions(decisions=decisions))
     if isinstance(outcomes[0], Refusal):
         raise outcomes[0]
     return json_answer(views.decided(parts, outcomes[0]))
@@ -72,10 +86,11 @@ async def decide(body: SampleBody, parts: App, who: Client) -> Response:
     response_class=Response,
     responses={200: {"content": {arrow.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
 )
-async def decide_arrow(request: Request, parts: App, who: Client) -> Response:
-    """Decide on the samples of an Arrow stream: the columns of the schema, or `features`, lists of numbers; and `id`.
+async def decide_arrow(request: Request, parts: App, who: Sender) -> Response:
+    """Decide on the samples of an Arrow stream, with the columns of the schema or lists of numbers in `features`; `id`
+    is optional.
 
-    The answer is an Arrow stream: round, label, probability, margin, query, and error, the code of a refusal.
+    The response is an Arrow stream with round, label, probability, margin, query, and error, the code of a refusal.
     """
     body = await request.body()
     rows = await run_in_threadpool(arrow.samples, body, parts.schema)
@@ -84,14 +99,14 @@ async def decide_arrow(request: Request, parts: App, who: Client) -> Response:
     return Response(await run_in_threadpool(arrow.decisions, parts, outcomes), media_type=arrow.MEDIA_TYPE)
 
 
-@router.post("/labels", tags=["queries"], response_model=wire.Outcome | wire.Outcomes)
+@router.post("/labels", tags=["queries"], response_model=responses.LabelOutcome | responses.LabelOutcomes)
 async def tell(body: LabelBody, parts: App, who: Member) -> Response:
-    """Give the labels of queries. The first answer stands: the same again is `repeated`, another one is refused."""
-    given = body.labels if isinstance(body, wire.Labels) else [body]
+    """Give the labels of queries. The first answer stands: the same again is `repeated`, a different one is refused."""
+    given = body.labels if isinstance(body, requests.LabelsIn) else [body]
     _refuse_many(parts, len(given))
     labels: list[tuple[Any, int, str]] = []
     for i, told in enumerate(given):
-        place = f"body.labels.{i}" if isinstance(body, wire.Labels) else "body"
+        place = f"body.labels.{i}" if isinstance(body, requests.LabelsIn) else "body"
         if (told.round is None) == (told.id is None):
             raise Refused("invalid", "give the round or the id of the sample, and not both.", place)
         name = who.name if told.holder is None else f"{who.name}/{told.holder}"
@@ -100,15 +115,15 @@ async def tell(body: LabelBody, parts: App, who: Member) -> Response:
         except Refusal as refusal:
             raise Refused(refusal.code, refusal.message, f"{place}.label") from None
     outcomes = await _answered(parts, labels)
-    if isinstance(body, wire.Labels):
-        return json_answer({"outcomes": [_told(Answer._asdict, one) for one in outcomes]})
+    if isinstance(body, requests.LabelsIn):
+        return json_answer(responses.LabelOutcomes(outcomes=[_outcome(one) for one in outcomes]))
     if isinstance(outcomes[0], Refusal):
         raise outcomes[0]
-    return json_answer(outcomes[0]._asdict())
+    return json_answer(_outcome(outcomes[0]))
 
 
-async def _answered(parts: Parts, labels: list[tuple[int | str, int, str]]) -> list[Any]:
-    """What becomes of labels; those that nobody awaits take none of the engine's time."""
+async def _answered(parts: ServiceParts, labels: list[tuple[int | str, int, str]]) -> list[Any]:
+    """The outcomes of labels; labels that are not awaited take none of the engine's time."""
     engine = parts.engine
     early = [not engine.awaits(of) for of, _, _ in labels]
     known: list[Any] = [None] * len(labels)
@@ -135,42 +150,41 @@ def labels(
     parts: App,
     who: Member,
     format: labels_out.Format = "jsonl",
-    after: Annotated[int, Query(ge=0, le=wire.MOST, description="The `seq` of the last one that is known.")] = 0,
+    after: Annotated[int, Query(ge=0, le=values.MOST, description="The `seq` of the last row that you have.")] = 0,
 ) -> StreamingResponse:
-    """What people have answered: sample, decision, label, who and when, as JSON lines, CSV or Parquet."""
+    """The answers of people, with sample, decision, label, who and when, as JSON lines, CSV or Parquet."""
     rows = labels_out.rows(parts.engine.state, parts.log, parts.engine, after)
     return StreamingResponse(labels_out.written(rows, format), media_type=labels_out.MEDIA_TYPES[format])
 
 
-@router.get("/status", tags=["status"], response_model=wire.Status)
+@router.get("/status", tags=["status"], response_model=reports.Status)
 def status(parts: App, who: Anyone) -> Response:
-    """How it stands: rounds, labels, budget, accuracy from the labels alone, health."""
+    """The status: rounds, labels, budget, the accuracy estimated from the labels, and the health."""
     return json_answer(_status(parts))
 
 
-@router.get("/history", tags=["status"], response_model=wire.History)
+@router.get("/history", tags=["status"], response_model=reports.History)
 def history(parts: App, who: Anyone, points: Annotated[int, Query(ge=2, le=5000)] = 300) -> Response:
-    """How it stood over the rounds: a point every hundred, thinned to at most `points`."""
-    told = ",".join(parts.log.points(points))  # each was written as JSON
+    """The history: a point per hundred rounds, thinned to at most `points`. The points were stored as JSON."""
+    listed = ",".join(parts.log.points(points))
     classes = json.dumps(parts.classes)
-    return Response(f'{{"points":[{told}],"classes":{classes}}}', media_type="application/json")
+    return Response(f'{{"points":[{listed}],"classes":{classes}}}', media_type="application/json")
 
 
 @router.get("/schema", tags=["status"])
-def schema(parts: App, who: Anyone) -> wire.Described:
-    """What samples and classes are."""
-    told = parts.schema
-    image = told.image
-    size = None if image is None else wire.ImageSize(height=image.height, width=image.width, channels=image.channels)
-    return wire.Described(
-        title=told.title,
-        guidelines=told.guidelines,
-        show_guess=told.show_guess,
-        ignored=told.ignored,
-        features=told.features,
-        columns=told.columns,
-        image=size,
-        classes=told.classes,
+def schema(parts: App, who: Anyone) -> responses.SchemaOut:
+    """The schema: what samples and classes are."""
+    described, image = parts.schema, parts.schema.image
+    size = None if image is None else image.model_dump(include={"height", "width", "channels"})
+    return responses.SchemaOut(
+        title=described.title,
+        guidelines=described.guidelines,
+        show_guess=described.show_guess,
+        ignored=described.ignored,
+        features=described.features,
+        columns=described.columns,
+        image=None if size is None else responses.ImageSize(**size),
+        classes=described.classes,
     )
 
 
@@ -183,30 +197,32 @@ def schema(parts: App, who: Anyone) -> wire.Described:
 async def events(
     parts: App,
     who: Annotator,
-    last_event_id: Annotated[str | None, Header(description="Go on after this one.")] = None,
+    last_event_id: Annotated[str | None, Header(description="Continue after this event.")] = None,
 ) -> StreamingResponse:
-    """Server-sent events: `status` at most four times a second, and `query`, `label`, `expire`, `skip`, `claim`."""
+    """Server-sent events: `status` at most four times per second, and `query`, `label`, `expire`, `skip`, `claim`."""
     await sse.refuse_many(parts.bell)
     after = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 16 else None
 
     def told() -> str | None:
-        return json.dumps(_status(parts)) if parts.door.knows(who) else None
+        return _status(parts).model_dump_json() if parts.door.knows(who) else None
 
     listening = sse.stream(parts.engine, parts.log, parts.bell, after, told)
     return StreamingResponse(listening, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-def _status(parts: Parts) -> dict[str, Any]:
-    return parts.engine.status() | {"version": __version__}
+def _status(parts: ServiceParts) -> reports.Status:
+    return reports.Status.model_validate(parts.engine.status() | {"version": __version__})
 
 
-def _refuse_many(parts: Parts, number: int) -> None:
+def _refuse_many(parts: ServiceParts, number: int) -> None:
     most = parts.engine.state.config.max_batch
     if number > most:
-        raise Refusal("too-large", f"one request may hold {most}, and this one holds {number}; send several.")
+        raise Refusal("too-large", f"a request may hold at most {most} items, and this one holds {number}; split it.")
 
 
-def _told(tell: Any, outcome: Any) -> Any:
-    if isinstance(outcome, Refusal):
-        return wire.problem(outcome.code, outcome.message)
-    return tell(outcome)
+def _refused(refusal: Refusal) -> responses.Error:
+    return responses.Error(error=responses.Problem(code=refusal.code, message=refusal.message))
+
+
+def _outcome(of: AnsweredQuery | Refusal) -> responses.LabelOutcome | responses.Error:
+    return _refused(of) if isinstance(of, Refusal) else responses.LabelOutcome.model_validate(of._asdict())

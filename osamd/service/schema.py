@@ -1,8 +1,8 @@
-"""What samples and classes of a service are: columns or an image, and how to show them to a person.
+"""The schema of a service: what samples and classes are, columns or an image, and how people see them.
 
-A sample is given by the names of its columns or in their order; the learner gets a row of numbers. What a table was
-found to be (`osamd.tables`) becomes a schema, so that raw records can be sent as they are: a missing number is the mean
-of the source, a category without a feature gives zeros.
+A sample is given by the names of its columns or in their order; the learner gets a row of numbers. The columns of a
+table (`osamd.tables`) become a schema, so raw records can be sent as they are: a missing number becomes the mean of the
+source, and a category without a feature gives zeros.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from osamd.tables.encoding import MISSING_CATEGORY
 
 OTHER_CATEGORY = "(other)"
 LARGEST = 1e100
-"""The largest size of a feature: its square, and sums of many such, are still numbers."""
+"""The largest absolute value of a feature: its square, and sums of many such squares, are still finite."""
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
-Class = Text | int | float
+ClassName = Text | int | float
 
 
 class Strict(BaseModel):
-    """Refuses what it does not know."""
+    """A model that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class In(Strict):
-    """What is sent. Of many fields that are not known, one is told."""
+    """The body of a request. If several fields are unknown, the refusal names one."""
 
     @model_validator(mode="before")
     @classmethod
@@ -49,21 +49,21 @@ class In(Strict):
         return given
 
 
-class Column(Strict):
+class SampleColumn(Strict):
     """One column of a sample."""
 
     name: Text
     kind: Literal["numeric", "boolean", "categorical"] = "numeric"
     unit: str = Field(default="", max_length=50)
     categories: list[str] = []
-    """Of a categorical column: each is a feature."""
+    """For a categorical column: each category is a feature."""
     fill: float | None = Field(default=None, ge=-LARGEST, le=LARGEST, allow_inf_nan=False)
-    """In place of a missing number; without it, a missing number is refused."""
+    """Replaces a missing number; without it, a missing number is refused."""
     largest: float | None = Field(default=None, ge=0.0, le=LARGEST, allow_inf_nan=False)
-    """The largest size in the source, by which a wild value is told."""
+    """The largest absolute value in the source, by which a wild value is recognised."""
 
     @model_validator(mode="after")
-    def _has_features(self) -> Column:
+    def _has_features(self) -> SampleColumn:
         if (self.kind == "categorical") != bool(self.categories):
             raise ValueError("give categories to a categorical column, and to no other")
         if len(set(self.categories)) != len(self.categories):
@@ -72,7 +72,7 @@ class Column(Strict):
 
     @property
     def width(self) -> int:
-        """How many features it has."""
+        """The number of its features."""
         return len(self.categories) if self.kind == "categorical" else 1
 
 
@@ -83,40 +83,40 @@ class Image(Strict):
     width: int = Field(ge=1, le=1024)
     channels: Literal[1, 3] = 1
     low: float = Field(default=0.0, allow_inf_nan=False)
-    """The value that is shown black."""
+    """The value that is shown as black."""
     high: float = Field(default=1.0, allow_inf_nan=False)
-    """The value that is shown white."""
+    """The value that is shown as white."""
 
     @model_validator(mode="after")
     def _has_shades(self) -> Image:
         if self.low == self.high:
-            raise ValueError("low is shown black and high white, so give two numbers")
+            raise ValueError("low is shown as black and high as white, so give two different numbers")
         return self
 
 
-class Named(Strict):
-    """A class, and what people call it."""
+class NamedClass(Strict):
+    """A class, and the title that people see."""
 
-    name: Class
+    name: ClassName
     title: str = Field(default="", max_length=200)
     about: str = Field(default="", max_length=2000)
-    """When the class is right, for those who label."""
+    """When the class applies, for annotators."""
 
 
 class Schema(Strict):
-    """What a sample is."""
+    """The schema of samples and classes."""
 
     title: str = Field(default="osamd", max_length=200)
-    """What the pages call the task."""
-    columns: list[Column] | None = Field(default=None, min_length=1)
+    """The name of the task on the pages."""
+    columns: list[SampleColumn] | None = Field(default=None, min_length=1)
     image: Image | None = None
-    classes: list[Named] = Field(min_length=2)
+    classes: list[NamedClass] = Field(min_length=2)
     ignored: list[str] = []
-    """Columns that records may hold and the learner does not use."""
+    """Columns that records may contain and the learner does not use."""
     guidelines: str = Field(default="", max_length=50_000)
-    """What those who label should know; plain text."""
+    """Guidelines for annotators, as plain text."""
     show_guess: bool = False
-    """Whether the label page shows the model's guess before anybody asks for it. It anchors people."""
+    """Whether the label page shows the model's guess at once. It biases people."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Schema:
@@ -131,14 +131,14 @@ class Schema(Strict):
 
     @cached_property
     def features(self) -> int:
-        """How many numbers the learner gets."""
+        """The number of features that the learner gets."""
         if self.image is not None:
             return self.image.height * self.image.width * self.image.channels
         return sum(column.width for column in self.columns or [])
 
     @property
     def sizes(self) -> Array:
-        """The largest size of each feature that is known before the first sample, 0 where none is."""
+        """The largest absolute value of each feature, as known before the first sample; 0 if unknown."""
         if self.image is not None:
             return np.full(self.features, max(abs(self.image.low), abs(self.image.high)))
         known = [[1.0] * one.width if one.kind != "numeric" else [one.largest or 0.0] for one in self.columns or []]
@@ -146,18 +146,18 @@ class Schema(Strict):
 
     @cached_property
     def sized(self) -> bool:
-        """Whether the sizes of all numbers are known before the first sample."""
+        """Whether the largest absolute values of all numbers are known before the first sample."""
         return self.columns is not None and all(one.largest for one in self.columns if one.kind == "numeric")
 
-    def with_class(self, one: Named) -> Schema:
-        """The same samples, with one more class; its title is its name where it has none."""
+    def with_class(self, one: NamedClass) -> Schema:
+        """The schema with one more class; without a title, its name is its title."""
         if any(str(known.name) == str(one.name) for known in self.classes):
-            raise InputError(f"there is a class {one.name!r} already; name another.")
+            raise InputError(f"there is already a class {one.name!r}; give another name.")
         titled = one if one.title else one.model_copy(update={"title": str(one.name)})
         return self.model_copy(update={"classes": [*self.classes, titled]})
 
     def feature(self, place: int) -> str:
-        """What people call the feature at this place of a row."""
+        """The name of the feature at this index of a row."""
         if self.columns is None:
             return f"pixel {place}"
         names = [one.name for one in self.columns for _ in range(one.width)]
@@ -165,11 +165,11 @@ class Schema(Strict):
 
     @cached_property
     def plain(self) -> bool:
-        """Whether every column is a number as it comes."""
+        """Whether every column is numeric."""
         return all(column.kind == "numeric" for column in self.columns or [])
 
     def read(self, sample: Sequence[Any] | Mapping[str, Any]) -> tuple[Array, dict[str, Any] | None]:
-        """One sample as the learner takes it, and its raw values where that does not tell them."""
+        """One sample as the learner takes it, and its raw values if the row does not determine them."""
         if type(sample) is list and self.plain and len(sample) == self.features and set(map(type, sample)) == {float}:
             return _checked(np.array(sample, dtype=np.float64)), None
         return self.row(sample), self.raw(sample)
@@ -190,7 +190,7 @@ class Schema(Strict):
         return _checked(np.array(row))
 
     def raw(self, sample: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any] | None:
-        """The values of a sample by their names, as they were sent; None where its row of numbers tells them all."""
+        """The values of a sample by name, as they were sent; None if its row of numbers determines them all."""
         if self.columns is None:
             return None
         given = sample if isinstance(sample, Mapping) else None
@@ -200,7 +200,7 @@ class Schema(Strict):
         return dict(zip([one.name for one in self.columns], values, strict=True)) if given is None else dict(given)
 
     def shown(self, row: Array, raw: Mapping[str, Any] | None = None) -> list[dict[str, Any]] | None:
-        """The values of a sample for people, as they were sent where that is known; None for an image."""
+        """The values of a sample for people, as they were sent if that is known; None for an image."""
         if self.columns is None:
             return None
         told, at = [], 0
@@ -222,7 +222,7 @@ class Schema(Strict):
         return told + [{"name": name, "value": value, "unit": "", "used": False} for name, value in others]
 
     def pixels(self, row: Array) -> dict[str, Any] | None:
-        """The image of a row, from 0 to 1, for people; None for columns."""
+        """The image of a row for people, with values from 0 to 1; None for columns."""
         image = self.image
         if image is None:
             return None
@@ -237,23 +237,25 @@ class Schema(Strict):
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             listed = ", ".join(map(repr, missing[:3]))
-            raise InputError(f"the sample has no {listed}{more}; give every column a value, null where it is missing.")
+            raise InputError(f"the sample has no {listed}{more}; give every column a value, or null if it is missing.")
         if len(sample) > len(names):
             unknown = set(sample) - set(names) - set(self.ignored)
             if unknown:
-                raise InputError(f"the sample has a column {min(unknown)!r}, which is not known; leave it out.")
+                raise InputError(
+                    f"the sample has a column {min(unknown)!r}, which the schema does not know; leave it out."
+                )
         return [sample[name] for name in names]
 
     def _numbers(self, sample: Any) -> Array:
         if isinstance(sample, Mapping) or not all(type(value) in (float, int) for value in sample):
-            raise InputError("a sample is the list of the numbers of its pixels.")
+            raise InputError("a sample must be the list of its pixel values.")
         if len(sample) != self.features:
             raise InputError(f"a sample has {self.features} numbers, and this one has {len(sample)}.")
         return _checked(np.array([_float(value) for value in sample]))
 
 
 def _float(value: float) -> float:
-    """The number, where it is not a whole one beyond all that float64 holds."""
+    """The number as a float; infinity if it is too large for float64."""
     try:
         return float(value)
     except OverflowError:
@@ -266,11 +268,11 @@ def _checked(row: Array) -> Array:
     return row
 
 
-def _encoded(column: Column, value: Any) -> list[float]:
+def _encoded(column: SampleColumn, value: Any) -> list[float]:
     """The features of one value."""
     if column.kind == "categorical":
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # JSON of other languages has one kind of number
+            value = int(value)  # other languages write whole numbers as floats
         text = MISSING_CATEGORY if value is None else str(value)
         return [float(text == category) for category in column.categories]
     if value is None:
@@ -280,50 +282,8 @@ def _encoded(column: Column, value: Any) -> list[float]:
     if column.kind == "boolean":
         if isinstance(value, str) or value not in (0.0, 1.0):
             raise InputError(
-                f"the column {column.name!r} is {value!r:.60}; give true, false, or null where it is missing."
+                f"the column {column.name!r} is {value!r:.60}; give true, false, or null if it is missing."
             )
     elif isinstance(value, str | bool):
-        raise InputError(f"the column {column.name!r} is {value!r:.60}; give a number, or null where it is missing.")
+        raise InputError(f"the column {column.name!r} is {value!r:.60}; give a number, or null if it is missing.")
     return [_float(value)]
-
-
-def of_learner(classes: Sequence[Any], features: Sequence[str] | int, title: str) -> Schema:
-    """The schema of a learner whose samples are numbers."""
-    names = features if not isinstance(features, int) else [f"x{i + 1}" for i in range(features)]
-    return Schema(
-        title=title,
-        columns=[Column(name=name) for name in names],
-        classes=[Named(name=name, title=str(name)) for name in classes],
-    )
-
-
-def of_table(
-    columns: Sequence[Any],
-    means: Mapping[str, float],
-    classes: Sequence[Any],
-    title: str,
-    rows: Array | None = None,
-) -> Schema:
-    """The schema of a table, from what its columns were found to be (`osamd.tables.Column`), and from its rows."""
-    used = [column for column in columns if column.kind != "left out"]
-    sizes = iter([] if rows is None else np.abs(rows).max(axis=0, initial=0.0).tolist())
-    largest = {column.name: max(next(sizes, 0.0) for _ in column.features) for column in used}
-    return Schema(
-        title=title,
-        columns=[
-            Column(
-                name=column.name,
-                kind=column.kind,
-                categories=list(column.categories),
-                fill=None if column.kind == "categorical" else _number(means[column.name]),
-                largest=(_number(largest[column.name]) or None) if column.kind == "numeric" else None,
-            )
-            for column in used
-        ],
-        classes=[Named(name=name, title=str(name)) for name in classes],
-        ignored=[column.name for column in columns if column.kind == "left out"],
-    )
-
-
-def _number(value: float) -> float:
-    return float(value) if math.isfinite(value) else 0.0

@@ -1,7 +1,7 @@
-"""Samples in, from a file: every row is sent once, whatever breaks off on the way.
+"""Samples in, from a file: every row counts once, even if sending is interrupted.
 
-A row's id is made of the file and the row's number, so that a row that was sent before is answered as then. How far it
-came is kept beside the file, so that a second run goes on from there.
+The id of a row is made from the file and the number of the row, so a row that is sent again gets the same response. The
+number of rows sent is kept beside the file, so that a second run resumes there.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from osamd.client import Client, typed
 from osamd.errors import InputError
 
 
-class Sent(NamedTuple):
-    """What became of a file."""
+class SentFile(NamedTuple):
+    """The outcome of sending a file."""
 
     rows: int
-    """In all."""
+    """In total."""
     before: int
-    """Sent by an earlier run."""
+    """Rows sent by an earlier run."""
     asked: int
-    """Whose label is asked for, of those sent now."""
+    """Rows sent now whose label is asked for."""
     refused: int
 
 
-def send(path: Path, client: Client, *, id: str | None, text: str | None, image: str | None, batch: int) -> Sent:
-    """Send the rows of a file, with a bar that shows how far it is; `id`, `text` and `image` name columns."""
+def send(path: Path, client: Client, *, id: str | None, text: str | None, image: str | None, batch: int) -> SentFile:
+    """Send the rows of a file, with a progress bar; `id`, `text` and `image` name columns."""
     from rich.progress import Progress
 
     name, schema = _identity(path), client.schema()
@@ -50,11 +50,11 @@ def send(path: Path, client: Client, *, id: str | None, text: str | None, image:
             refused += sum("error" in one for one in decisions)
             place.write_text(json.dumps({"file": name, "rows": number}))
             progress.update(task, completed=number)
-    return Sent(number, before, asked, refused)
+    return SentFile(number, before, asked, refused)
 
 
 def records(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a table, by the names of its columns."""
+    """The rows of a table as dictionaries."""
     try:
         if path.suffix == ".csv":
             with path.open(newline="", encoding="utf-8-sig") as file:
@@ -82,7 +82,7 @@ def _of_parquet(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _identity(path: Path) -> str:
-    """The file by its name and its first row: rows that are appended later change nothing."""
+    """An id of the file from its name and first row, so that appending rows does not change it."""
     first = next(records(path), None)
     if first is None:
         raise InputError(f"`send {path}`: it has no rows.")
@@ -92,7 +92,7 @@ def _identity(path: Path) -> str:
 
 
 def _position(place: Path, name: str) -> int:
-    """How many rows an earlier run sent; 0 where there was none."""
+    """The number of rows that an earlier run sent; 0 if there was none."""
     try:
         kept = json.loads(place.read_text())
         return int(kept["rows"]) if kept["file"] == name else 0

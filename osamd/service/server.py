@@ -1,14 +1,12 @@
-"""Starting the service: what it may bind to, and uvicorn under it."""
+"""Starting the service: which addresses it may bind to, and how uvicorn runs it."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import ipaddress
 import signal
 import socket
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -16,46 +14,37 @@ from typing import Any
 
 import uvicorn
 from uvicorn.config import LOGGING_CONFIG
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from osamd.errors import InputError
 from osamd.service import auth
 from osamd.service.api import make_app
+from osamd.service.connections import Connection
 from osamd.service.database import StorageError
 from osamd.service.engine import Engine
-from osamd.service.guard import overloaded
 from osamd.service.log import Log
 from osamd.service.requests import Requests, logs_are_set_up
-from osamd.service.state import CONFIG, State, create, open_state
+from osamd.service.state import CONFIG, ServiceState, create, open_state
 
-MOST_CONNECTIONS = 768
-"""More than requests may wait for the engine, so that overload is told as such."""
-LARGEST_HEAD = 64 * 2**10
-"""Bytes of the line and the headers of a request."""
 COLLECT = (10_000, 20, 20)
-"""Python's thresholds for the collector of cycles."""
-SLOWEST_HEAD = 30.0
-"""Seconds for them to arrive, about: connections are looked at so often."""
+"""The thresholds of Python's garbage collector."""
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-"""What this machine calls itself."""
-SLOWEST_READER = 20.0
-"""Seconds in which whoever was sent an answer must read some of it."""
+"""The names of this machine."""
 
 
-def open_log(state: State, database: str | None) -> Log:
+def open_log(state: ServiceState, database: str | None) -> Log:
     """The log of a service: the database, or SQLite in the folder."""
     log = Log(state.log_file if database is None else database)
     state.see(None if database is None else log.place)
     return log
 
 
-def _remember(state: State, log: Log, database: str | None) -> None:
+def _remember(state: ServiceState, log: Log, database: str | None) -> None:
     state.remember(None if database is None else log.place)
 
 
 @contextmanager
-def opened(folder: Path, database: str | None) -> Iterator[tuple[State, Log]]:
-    """A folder and its log, for a command that uses it beside the service."""
+def opened(folder: Path, database: str | None) -> Iterator[tuple[ServiceState, Log]]:
+    """A folder and its log, for a command that runs beside the service."""
     state = open_state(folder)
     log = open_log(state, database)
     try:
@@ -69,7 +58,7 @@ def opened(folder: Path, database: str | None) -> Iterator[tuple[State, Log]]:
 
 
 def serve(
-    state: State,
+    state: ServiceState,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -78,7 +67,7 @@ def serve(
     ready: Callable[[str], None] = lambda url: None,
     **outward: Any,
 ) -> None:
-    """Serve until the process is told to end; `ready` gets the address once samples are taken.
+    """Serve until the process is told to stop; `ready` gets the address once requests are accepted.
 
     `as_written`: see `Engine.start`; `outward`: secure_cookie, alarm_webhook and tracing of `make_app`.
     """
@@ -93,8 +82,8 @@ def serve(
             engine.stop()
     if engine.failure:
         raise InputError(
-            f"the log {log.name} could not be written at the end ({engine.failure}); make room, or bring it back. What"
-            " was answered is not lost, and the next start goes on from there."
+            f"the log {log.name} could not be written at the end ({engine.failure}); make room, or bring it back."
+            " Nothing that was answered is lost, and the next start continues from there."
         )
 
 
@@ -107,7 +96,7 @@ def serve_streams(
     ready: Callable[[str], None] = lambda url: None,
     **outward: Any,
 ) -> None:
-    """Serve every stream in a folder, each at /NAME, until the process is told to end; `outward` as for `serve`."""
+    """Serve every stream in a folder, each at /NAME, until the process is told to stop; `outward` as in `serve`."""
     from osamd.service.streams import Streams
 
     streams = Streams(root, host=host, database=database, **outward)
@@ -125,7 +114,7 @@ def serve_streams(
         _serve_app(Requests(streams.app, outward.get("tracing")), listening, host, ready, streams.close_listeners)
     if streams.failures:
         told = "; ".join(f"{name}: {why}" for name, why in streams.failures.items())
-        raise InputError(f"logs could not be written at the end ({told}). What was answered is not lost.")
+        raise InputError(f"logs could not be written at the end ({told}). Nothing that was answered is lost.")
 
 
 @contextmanager
@@ -152,10 +141,10 @@ def _run(
     open_to_all = not auth.token_names(log)
     if open_to_all and not is_loopback(host):
         raise InputError(
-            f"`--host {host}`: others could reach the service, and it has no tokens yet; make some by"
+            f"`--host {host}`: others could reach the service, and it has no tokens yet; make some with"
             f" `osamd token {engine.state.folder} --name NAME --role client` (and annotator)."
         )
-    # By an open service only names of this machine are answered to.
+    # An open service answers only to the names of this machine.
     hosts = LOCAL_NAMES | {host} if open_to_all else None
     app = make_app(engine, log, hosts=hosts, may_open=open_to_all, **outward)
     _serve_app(Requests(app, outward.get("tracing")), listening, host, ready, app.state.parts.bell.close)
@@ -174,24 +163,24 @@ def _serve_app(
         timeout_keep_alive=30,
         timeout_graceful_shutdown=3,
         ws="none",
-        http=_Connection,
+        http=Connection,
     )
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
-    # What was imported lives as long as the service, and a large body makes thousands of objects that are no garbage:
-    # the collector of cycles, left as it is, would look through all of them again and again (a quarter of the time).
+    # Imported objects live as long as the service, and a large body makes thousands of objects that are no garbage.
+    # With its default thresholds, the garbage collector would scan all of them again and again (a quarter of the time).
     gc.freeze()
     gc.set_threshold(*COLLECT)
     server = _Server(config, lambda: ready(address), close)
     with _ending(server):
         server.run(sockets=[listening])
     if not server.started:
-        raise InputError("the service could not start; see above.")
+        raise InputError("the service could not start; see the messages above.")
 
 
 @contextmanager
 def _ending(server: uvicorn.Server) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the service properly and nothing more: uvicorn sends them again when it has ended."""
+    """Let SIGINT and SIGTERM only stop the service properly; uvicorn would raise them again after its end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -205,79 +194,8 @@ def _ending(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _Connection(HttpToolsProtocol):
-    """Ends a connection on which no request arrives for long, or one without end, or whose answer nobody reads.
-
-    Where there are too many, the one that has waited longest without a whole request makes room, of the address that
-    has most of them; where all are being answered, the new one is refused. Bodies are read by the routes.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._since = self.loop.time()
-        self._unread: asyncio.TimerHandle | None = None
-        if len(self.connections) > MOST_CONNECTIONS and not self._make_room():
-            self.app = overloaded
-        self._seen: object = None
-        self._head = 0
-        self._look = self.loop.call_later(SLOWEST_HEAD, self._looked)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._look.cancel()
-        self.resume_writing()
-        super().connection_lost(error)
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is being answered."""
-        return self.cycle is None or self.cycle.response_complete
-
-    def _make_room(self) -> bool:
-        idle = [one for one in self.connections if one is not self and isinstance(one, _Connection) and one.idle]
-        if not idle:
-            return False
-        by_address = Counter(one.client[0] if one.client else "" for one in idle)
-        crowded = by_address.most_common(1)[0][0]
-        min((one for one in idle if (one.client[0] if one.client else "") == crowded), key=_age).transport.abort()
-        return True
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread = self.loop.call_later(SLOWEST_READER, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-        super().resume_writing()
-
-    def on_response_complete(self) -> None:
-        self._since = self.loop.time()
-        super().on_response_complete()
-
-    def data_received(self, data: bytes) -> None:
-        before = self.cycle
-        within_body = before is not None and before.more_body
-        super().data_received(data)
-        self._head = 0 if within_body or self.cycle is not before else self._head + len(data)
-        if self._head > LARGEST_HEAD and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too large.")
-
-    def _looked(self) -> None:
-        """Close where nothing is being answered, and nothing was since the last look."""
-        if self.idle and self.cycle is self._seen:
-            self.transport.close()
-            return
-        self._seen = self.cycle
-        self._look = self.loop.call_later(SLOWEST_HEAD, self._looked)
-
-
-def _age(connection: _Connection) -> float:
-    return connection._since
-
-
 class _Server(uvicorn.Server):
-    """Says when it takes requests, and ends the listeners before it waits for those who are still answered."""
+    """Reports when it accepts requests, and closes the event streams before it waits for open responses."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], close: Callable[[], None]) -> None:
         super().__init__(config)
@@ -294,7 +212,7 @@ class _Server(uvicorn.Server):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Whether only this machine can reach the host."""
     if host == "localhost":
         return True
     try:
@@ -303,15 +221,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def state_of(folder: Path, model: Path | None) -> State:
-    """The folder of a service; made from a saved learner where there is none."""
+def state_of(folder: Path, model: Path | None) -> ServiceState:
+    """The folder of a service; if there is none, it is made from a saved learner."""
     if (folder / CONFIG).exists():
         if model is not None:
-            raise InputError(f"`--model {model}`: {folder} has a learner already; leave it out, or give another --dir.")
+            raise InputError(
+                f"`--model {model}`: {folder} already has a learner; leave the option out, or give another --dir."
+            )
         return open_state(folder)
     if model is None:
         raise InputError(
-            f"{folder} is no service; make one by `osamd init {folder} --source TABLE --label COLUMN`, or give"
+            f"{folder} is not a service; make one with `osamd init {folder} --source TABLE --label COLUMN`, or give"
             " --model FILE, a learner that `save` wrote."
         )
     from osamd.service.creating import linear

@@ -1,7 +1,7 @@
-"""Server-sent events: how it stands, at most four times a second, and what happened to queries, one by one.
+"""Server-sent events: the status, at most four times per second, and every event of a query.
 
-A connection reads the log from where it is, so nothing is kept for it in memory, and one that comes again goes on after
-its Last-Event-ID.
+A connection reads the log from its own position, so nothing is kept for it in memory, and a client that reconnects
+continues after its Last-Event-ID.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from osamd.service.log import Log
 
 MOST_LISTENERS = 64
 PARTING = 0.1
-"""Seconds in which a connection that was closed is surely forgotten: a page that is loaded again closes one first."""
+"""Seconds after which a closed connection has surely been released: a page that reloads closes one first."""
 SHORTEST = 0.25
-"""Seconds between two messages of how it stands."""
+"""Least seconds between two status messages."""
 LONGEST = 15.0
-"""Seconds after which something is sent in any case, so that a connection that is gone is found out."""
+"""Seconds after which something is sent in any case, so that a dead connection is detected."""
 _BLOCK = 5000
-"""Events that are looked through at a time."""
+"""Events read at a time."""
 
 
 class Bell:
@@ -43,7 +43,7 @@ class Bell:
         self._loop = asyncio.get_running_loop()
 
     def ring(self) -> None:
-        """From any thread."""
+        """Wake the listeners. It may be called from any thread."""
         if self._loop is not None and self.listeners:
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -57,7 +57,7 @@ class Bell:
         self._wake()
 
     async def wait(self, seconds: float) -> bool:
-        """Until it rings; False where it did not for so long."""
+        """Wait until it rings; False if it did not within this time."""
         try:
             await asyncio.wait_for(self._rung.wait(), seconds)
             return True
@@ -66,17 +66,17 @@ class Bell:
 
 
 async def refuse_many(bell: Bell) -> None:
-    """Refuse one listener too many, once those who have just gone had time to make room."""
+    """Refuse a listener beyond the limit, after a moment for closed connections to be released."""
     if bell.listeners >= MOST_LISTENERS:
         await asyncio.sleep(PARTING)
     if bell.listeners >= MOST_LISTENERS:
-        raise Refusal("overloaded", f"{MOST_LISTENERS} listeners are connected; ask /v1/status now and then instead.")
+        raise Refusal("overloaded", f"{MOST_LISTENERS} listeners are connected; poll /v1/status instead.")
 
 
 async def stream(
     engine: Engine, log: Log, bell: Bell, after: int | None, told: Callable[[], str | None]
 ) -> AsyncIterator[str]:
-    """The text of the events; `told` gives how it stands as JSON, None for who may not know any more."""
+    """The text of the events; `told` returns the status as JSON, or None if the person has lost access."""
     bell.listeners += 1
     rung: asyncio.Future[bool] | None = None
     try:

@@ -1,4 +1,4 @@
-"""How a service stands: what /v1/status tells, and the points of its history."""
+"""The status of a service, as in /v1/status, and the points of its history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from osamd.service.fold import Fold
 
 
 def status(live: Fold, pending: int, day: int) -> dict[str, Any]:
-    """How it stands; `day` is today's, in days since 1970."""
+    """The status; `day` is today, in days since 1970."""
     learner = live.learner
     limits, rounds, asked = learner.limits, learner.rounds, learner.asked
     counted = learner.counted
@@ -44,7 +44,7 @@ def status(live: Fold, pending: int, day: int) -> dict[str, Any]:
 
 
 def _agreement(opinions: dict[str, Any]) -> dict[str, Any]:
-    """How far two people agree on the same samples: the share, and Cohen's kappa, which takes off what chance gives."""
+    """How often two people agree on the same samples: the share, and Cohen's kappa, which corrects for chance."""
     first, second = opinions["first"], opinions["second"]
     number = sum(first)
     share = opinions["agreed"] / number if number else None
@@ -55,7 +55,7 @@ def _agreement(opinions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wilson(count: int, number: int) -> tuple[float | None, float | None]:
-    """The interval of a share at a level of 90 %, by Wilson's score."""
+    """The 90 % Wilson score interval of a share."""
     if number == 0:
         return None, None
     z = 1.6449
@@ -97,7 +97,7 @@ def _numbers(told: Any) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """A number as JSON takes it: None where it is not finite."""
+    """A number for JSON: None if it is not finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,9 +1,9 @@
-"""The folder of a service: what its samples are, the learner it began with, and, in SQLite, its log.
+"""The folder of a service: the schema of its samples, its initial learner, and its log if that is in SQLite.
 
 STATE/service.json         the schema of samples and classes, limits, and where the module of a network comes from
 STATE/start.safetensors    the learner before its first sample
 STATE/log.sqlite           the log, unless the service uses PostgreSQL
-STATE/trusted              of a network: that the code it names may be run on this machine
+STATE/trusted              for a network: the mark that the code it names may run on this machine
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import hashlib
 import json
 import math
 import os
-import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,47 +25,49 @@ from osamd.learner import saving
 from osamd.learner.ask_tell import AskTell
 from osamd.numerics import Array
 from osamd.service import trust
-from osamd.service.schema import Schema, Strict, of_learner
+from osamd.service.inferred_schema import of_learner
+from osamd.service.modules import made, networks
+from osamd.service.schema import Schema, Strict
 
 CONFIG, START, LOG = "service.json", "start.safetensors", "log.sqlite"
 
 
 class Config(Strict):
-    """What STATE/service.json holds; people may change it while the service is stopped, but for `kind`, the features
+    """The content of STATE/service.json. It may be edited while the service is stopped, except for `kind`, the features
     and the names of the classes."""
 
     format: Literal[1] = 1
     kind: Literal["linear", "network"]
     module: str | None = None
-    """Of a network: "package.module:function", which returns the module; it is imported by the service alone."""
+    """For a network: "package.module:function", which returns the module; only the service imports it."""
     shape: list[int] | None = None
-    """Of a network: the shape of one sample."""
+    """For a network: the shape of one sample."""
     samples: Schema
     expire_after: int | None = Field(None, ge=1)
-    """Give up waiting for labels that were asked for more than so many rounds ago."""
+    """Queries expire after this many rounds."""
     max_pending: int = Field(10_000, ge=1, le=100_000)
-    """More queries never wait: the oldest expires for a new one."""
+    """The most pending queries; beyond it, the oldest one expires for each new one."""
     max_batch: int = Field(1000, ge=1, le=100_000)
-    """Samples or labels in one request."""
+    """The most samples or labels per request."""
     wild: float | None = Field(1000.0, gt=1.0, allow_inf_nan=False)
-    """A value so many times larger than any before is refused: one would spoil a model for long. None: never."""
+    """A value this many times larger than any before is refused, because it would spoil the model; None: never."""
     second_opinion: float = Field(0.0, ge=0.0, le=1.0)
-    """The share of queries that a second person judges, too; the learner hears the first."""
+    """The share of queries that a second person judges, too; the learner learns from the first answer."""
     most_unsure: int = Field(3, ge=1, le=100)
-    """So many people who cannot tell end a query."""
+    """A query ends after this many people don't know the answer."""
     media: str = "media"
-    """The folder of images and sounds that samples name, in STATE or absolute."""
+    """The folder of the images and sounds that samples name, relative to STATE or absolute."""
     database: str | None = None
-    """Where the log is, without user and password; written by the first use. None: in STATE, or not used yet."""
+    """The address of the log, without user and password, written at the first use; None: in STATE, or not used yet."""
 
 
-class State:
-    """An opened folder."""
+class ServiceState:
+    """An opened folder of a service."""
 
     def __init__(self, folder: Path, config: Config, start: bytes) -> None:
         self.folder, self.config, self._start = folder, config, start
         self.identity = hashlib.sha256(start).hexdigest()
-        """Of the learner that the log began with."""
+        """A digest of the initial learner of the log."""
         self._made: Any = None
 
     @property
@@ -75,13 +75,13 @@ class State:
         return self.config.samples
 
     def module(self) -> Any:
-        """The module of a network, made by the operator's own function; a stranger's is not called, nor imported."""
+        """The module of a network, made by the operator's own function; untrusted code is not imported."""
         name = self.config.module
         if self._made is None and name is not None:
             if not trust.trusts(self.folder, name, self.identity):
                 raise InputError(
-                    f"{self.folder / CONFIG} names code that would be run, {name!r:.200}, and the folder was not made"
-                    f" here; if you trust it, say `osamd serve --dir {self.folder} --trust-code` once, or set"
+                    f"{self.folder / CONFIG} names code to run, {name!r:.200}, and the folder was not made"
+                    f" here; if you trust it, run `osamd serve --dir {self.folder} --trust-code` once, or set"
                     f" {trust.VARIABLE}=1."
                 )
             self._made = made(name)
@@ -96,14 +96,14 @@ class State:
         return self.folder / self.config.media
 
     def see(self, place: str | None) -> None:
-        """Refuse another database than the one that the log is in (None: the file in STATE).
+        """Refuse a database other than the one with the log (None: the file in STATE).
 
-        A service that looked elsewhere for its log would begin anew beside it, unnoticed.
+        A service that looked elsewhere for its log would silently start a second one.
         """
         known = self.config.database
         if place is None and known is not None:
             raise InputError(
-                f"the log of {self.folder} is in {known}; name it by --database or OSAMD_DATABASE. If it was moved,"
+                f"the log of {self.folder} is in {known}; give it with --database or OSAMD_DATABASE. If it was moved,"
                 f" change `database` in {self.folder / CONFIG}."
             )
         if place not in (None, known) and (known is not None or self.log_file.exists()):
@@ -113,7 +113,7 @@ class State:
             )
 
     def remember(self, place: str | None) -> None:
-        """Write into `service.json` where the log is, the first time that it was used."""
+        """Write the address of the log into `service.json` at its first use."""
         if place is None or place == self.config.database:
             return
         self.config = self.config.model_copy(update={"database": place})
@@ -122,7 +122,7 @@ class State:
         sync(self.folder)
 
     def learner(self, data: bytes | None = None) -> AskTell:
-        """The learner of a snapshot, or the one that the log began with."""
+        """The learner of a snapshot, or the initial learner of the log."""
         if self.config.kind == "linear":
             from osamd.learner.linear import OSAMD
 
@@ -145,17 +145,19 @@ def create(
     shape: list[int] | None = None,
     title: str = "osamd",
     **limits: Any,
-) -> State:
-    """Make the folder of a service around this learner, which becomes the start of its log."""
+) -> ServiceState:
+    """Make the folder of a service with this learner, which is the initial learner of its log."""
     if (folder / CONFIG).exists():
-        raise InputError(f"{folder} is a service already; serve it, or name another folder.")
+        raise InputError(f"{folder} is already a service; serve it, or name another folder.")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder.")
     if learner.pending:
-        raise InputError("the learner has queries pending; tell or expire them before it becomes a service.")
+        raise InputError("the learner has pending queries; answer or expire them before it becomes a service.")
     kind: Literal["linear", "network"] = "linear" if module is None else "network"
     if getattr(learner, "_modes", {}).get("dropout"):
-        raise InputError("the network draws its dropout, which no log can repeat; make the learner with dropout=False.")
+        raise InputError(
+            "the network uses random dropout, which no log can reproduce; make the learner with dropout=False."
+        )
     if schema is None:
         schema = _schema_of(learner, title)
     limits.setdefault("expire_after", learner.expire_after)
@@ -171,15 +173,15 @@ def create(
     try:
         config = Config(kind=kind, module=module, shape=shape, samples=schema, **limits)
     except ValidationError as error:
-        raise InputError(f"a service cannot be made so: {_fault(error)}.") from error
+        raise InputError(f"the service cannot be made: {_fault(error)}.") from error
     try_out(learner.copy(), config)
-    # The service expires by itself, and writes so into the log.
+    # The service expires queries itself, and writes that into the log.
     start = learner.remade(expire_after=None).to_bytes() if learner.expire_after else learner.to_bytes()
     with together(folder, [CONFIG, START]) as files:
         folder.chmod(0o700)
         files.write(START, lambda path: _written(path, start))
         files.write(CONFIG, _saver(config))
-    state = State(folder, config, start)
+    state = ServiceState(folder, config, start)
     if module is not None:
         trust.mark(folder, module, state.identity)
     sync(folder)
@@ -198,7 +200,7 @@ def _saver(config: Config) -> Callable[[Path], None]:
 
 
 def _written(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone, and see it on the disk."""
+    """Write a file that only its owner can read, and sync it to disk."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
         file.flush()
@@ -206,7 +208,7 @@ def _written(path: Path, content: bytes) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Let the names in a folder reach the disk."""
+    """Sync the entries of a folder to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -214,36 +216,36 @@ def sync(folder: Path) -> None:
         os.close(handle)
 
 
-def open_state(folder: Path) -> State:
+def open_state(folder: Path) -> ServiceState:
     """Open a folder that `create` made."""
     if not (folder / CONFIG).is_file() or not (folder / START).is_file():
-        raise InputError(f"{folder} is no service; make one by `osamd init {folder} ...`, or give --model FILE.")
+        raise InputError(f"{folder} is not a service; make one with `osamd init {folder} ...`, or give --model FILE.")
     try:
         config = Config.model_validate(json.loads((folder / CONFIG).read_text()))
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder / CONFIG}: {_fault(error)}; mend the file.") from error
+        raise InputError(f"{folder / CONFIG}: {_fault(error)}; correct the file.") from error
     start = (folder / START).read_bytes()
     names, known = (
         [one.name for one in config.samples.classes],
         saving.unpacked(start, str(folder / START)).content.get("classes"),
     )
     if names != known:
-        raise InputError(f"{folder / CONFIG}: the classes are {names}, and the learner's {known}; mend the file.")
-    return State(folder, config, start)
+        raise InputError(f"{folder / CONFIG}: the classes are {names}, and the learner's {known}; correct the file.")
+    return ServiceState(folder, config, start)
 
 
 def read_schema(path: Path) -> Schema:
-    """A schema in a file of JSON."""
+    """The schema in a JSON file."""
     try:
         return Schema.model_validate_json(path.read_text())
     except OSError as error:
         raise InputError(f"`--schema {path}`: it cannot be read ({error.strerror}).") from error
     except ValueError as error:
-        raise InputError(f"`--schema {path}`: {_fault(error)}; mend the file.") from error
+        raise InputError(f"`--schema {path}`: {_fault(error)}; correct the file.") from error
 
 
 def _fault(error: Exception) -> str:
-    """What is wrong with a file, and where in it."""
+    """The fault of a file, and its place in the file."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors()[0]
@@ -253,7 +255,7 @@ def _fault(error: Exception) -> str:
 
 
 def try_out(learner: AskTell, config: Config) -> None:
-    """One round on a copy: that the learner takes what the schema describes, and that it is compiled."""
+    """Play one round on a copy, to check that the learner accepts such samples, and to compile it."""
     row = np.zeros(config.samples.features)
     decision = learner.ask(row if config.shape is None else row.reshape(config.shape))
     learner.tell(decision, learner.classes[0])
@@ -263,47 +265,8 @@ def _schema_of(learner: AskTell, title: str) -> Schema:
     from osamd.learner.linear import OSAMD
 
     if not isinstance(learner, OSAMD):
-        raise InputError("what a sample of a network is must be said: give --schema FILE.")
+        raise InputError("a network needs a description of its samples: give --schema FILE.")
     try:
         return of_learner(learner.classes, learner.features or learner.weights.shape[-1] - 1, title)
     except ValidationError as error:
-        raise InputError(f"classes and features of the learner need other names: {_fault(error)}.") from error
-
-
-def made(name: str) -> Any:
-    """The module that the operator's own function returns."""
-    package, _, function = name.partition(":")
-    if not package or not function:
-        raise InputError(f"`--module {name}`: give package.module:function, the function that returns the module.")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        make: Callable[[], Any] = getattr(import_module(package), function)
-    except Exception as error:  # the code is the operator's own, and so may be its errors
-        raise InputError(
-            f"`--module {name}`: it cannot be imported ({_said(error)}); be in the folder that holds it, or install it."
-        ) from error
-    try:
-        return make()
-    except Exception as error:
-        raise InputError(f"`--module {name}`: the function failed ({_said(error)}); mend it.") from error
-
-
-def _said(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def networks() -> Any:
-    """The learner of networks, `osamd.NetworkOSAMD`.
-
-    torch adds up in another order with another number of threads, so that a log could not be repeated on another number
-    of cores: the service has one.
-    """
-    try:
-        import torch
-
-        from osamd.learner.network import NetworkOSAMD
-    except ImportError as error:
-        raise InputError(f"{error}.") from error
-    torch.set_num_threads(1)
-    return NetworkOSAMD
+        raise InputError(f"the classes or features of the learner need other names: {_fault(error)}.") from error

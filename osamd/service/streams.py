@@ -1,7 +1,7 @@
 """Many streams in one service: every folder in ROOT that `osamd init` made is one, at /NAME.
 
-Each has its own log, tokens, limits and pages. The folder is the truth: a stream that is made while the service runs is
-found within seconds, and one that is archived (`osamd streams ROOT --archive NAME`) is closed, with its log kept.
+Each has its own log, tokens, limits and pages. The service watches the folder: a stream that is made while it runs is
+found within seconds, and one that is archived (`osamd streams ROOT --archive NAME`) is closed, but keeps its log.
 Streams share nothing but the process.
 """
 
@@ -31,14 +31,14 @@ from osamd.service.state import CONFIG, open_state
 from osamd.service.web import ASSETS, PAGES
 
 LOOK = 2.0
-"""Seconds between two looks for streams that came or went."""
+"""Seconds between two checks for new or removed streams."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
-"""What a stream may be called: a part of an address, and a schema of PostgreSQL."""
+"""A valid name of a stream: it is a part of an address, and a schema of PostgreSQL."""
 TAKEN = ("assets", "livez", "readyz")
 
 
-class Stream(NamedTuple):
-    """A stream that is served."""
+class ServedStream(NamedTuple):
+    """A stream that is being served."""
 
     title: str
     app: Any
@@ -51,7 +51,7 @@ class Streams:
 
     def __init__(self, root: Path, *, host: str, database: str | None, **outward: Any) -> None:
         self._root, self._host, self._database, self._outward = root, host, database, outward
-        self._open: dict[str, Stream] = {}
+        self._open: dict[str, ServedStream] = {}
         self._refused: dict[str, str] = {}
         self._looking: asyncio.Task[None] | None = None
         self.closing = False
@@ -64,7 +64,7 @@ class Streams:
         self.app = Starlette(routes=list(self._fixed))
 
     async def start(self) -> None:
-        """Open all streams, and look for others from now on."""
+        """Open all streams, and watch for others from now on."""
         await self.look()
         self._looking = asyncio.create_task(self._look_again())
 
@@ -75,17 +75,17 @@ class Streams:
             await self._close(name)
 
     def close_listeners(self) -> None:
-        """End the connections of those who listen."""
+        """Close the event streams."""
         for stream in self._open.values():
             stream.app.state.parts.bell.close()
 
     @property
     def failures(self) -> dict[str, str]:
-        """Streams whose log could not be written at the end, and why."""
+        """The streams whose log could not be written at the end, and why."""
         return {name: one.engine.failure for name, one in self._open.items() if one.engine.failure}
 
     async def look(self) -> None:
-        """Open what came, and close what was archived or removed."""
+        """Open new streams, and close those that were archived or removed."""
         found = await run_in_threadpool(names, self._root)
         for name in set(self._open) - set(found):
             await self._close(name)
@@ -112,7 +112,7 @@ class Streams:
             self._refused[name] = str(error)
             return
         self._refused.pop(name, None)
-        self._open[name] = Stream(engine.state.schema.title, app, engine, life)
+        self._open[name] = ServedStream(engine.state.schema.title, app, engine, life)
 
     def _made(self, name: str) -> tuple[Engine, Any]:
         state = open_state(self._root / name)
@@ -125,7 +125,9 @@ class Streams:
             raise
         if open_to_all and not is_loopback(self._host):
             log.close()
-            raise InputError(f"others could reach it, and it has no tokens; `osamd token {state.folder}` makes one.")
+            raise InputError(
+                f"others could reach it, and it has no tokens; make one with `osamd token {state.folder} --name NAME`."
+            )
         engine = Engine(state, log)
         hosts = LOCAL_NAMES | {self._host} if open_to_all else None
         engine.start()
@@ -136,7 +138,7 @@ class Streams:
         await self._open[name].life.aclose()
 
     async def _index(self, _: Any) -> Response:
-        """The streams, with the way to their pages; names and titles are no secret, what is in them is."""
+        """The list of streams with links to their pages; names and titles are public, the contents are not."""
         rows = "".join(
             f'<li class="card"><h2><bdi>{escape(one.title)}</bdi></h2><p class="small">{escape(name)}</p>'
             f'<p><a href="{name}/label">Label</a> · <a href="{name}/dashboard">Dashboard</a></p></li>'
@@ -181,7 +183,7 @@ def archive(folder: Path, away: bool) -> None:
 
 
 def schema_of(database: str, name: str) -> str:
-    """The address of a stream's own schema in a PostgreSQL database, which is made where it is not there."""
+    """The address of a stream's own schema in a PostgreSQL database; the schema is made if it is missing."""
     import sqlalchemy as sql
     from sqlalchemy.engine import make_url
 

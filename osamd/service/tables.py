@@ -1,4 +1,4 @@
-"""The tables of a service: the log of events, and what is kept beside it."""
+"""The database tables of a service: the log of events, and what is kept beside it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FORMAT_2 = (
     sql.Index("by_kind", events.c.kind, events.c.seq, sqlite_where=_not_samples, postgresql_where=_not_samples),
     sql.Index("by_person", events.c.who, events.c.seq, sqlite_where=_signed, postgresql_where=_signed),
 )
-"""What a log of format 1 lacks, beside tables."""
+"""The indexes that a log of format 1 lacks."""
 
 displays = sql.Table(
     "displays",

@@ -1,9 +1,9 @@
-"""Traces for OpenTelemetry, by its standard variables: a span for each request, and one for its time with the engine.
+"""Traces for OpenTelemetry, set by its standard variables: a span per request, and one for its time in the engine.
 
     pip install 'osamd[telemetry]'
     OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 osamd serve --dir pumps
 
-Without such a variable nothing of OpenTelemetry is imported, and no request is touched.
+Without such a variable, OpenTelemetry is not imported, and requests are not traced.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from osamd import __version__
 from osamd.service.requests import route_of
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""The variables of which one asks for traces."""
+"""The variables that switch traces on."""
 
 
 class Tracing:
-    """Spans of a provider of traces."""
+    """Makes the spans."""
 
     def __init__(self, provider: Any) -> None:
         from opentelemetry import propagate, trace
@@ -32,13 +32,13 @@ class Tracing:
         self._tracer = provider.get_tracer("osamd", __version__)
 
     def request(self, scope: Scope) -> Any:
-        """A span around one request; its parent is the one that the caller names (`traceparent`)."""
+        """A span around one request; its parent is the span that the caller names (`traceparent`)."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         parent, kind = self._propagate.extract(headers), self._trace.SpanKind.SERVER
         return self._tracer.start_as_current_span(scope["method"], context=parent, kind=kind)
 
     def answered(self, span: Any, scope: Scope, status: int, name: str) -> None:
-        """What became of it; the route is known only now."""
+        """Add the outcome to the span; the route is known only now."""
         route = route_of(scope)
         span.update_name(f"{scope['method']} {route}")
         told = {"http.request.method": scope["method"], "http.route": route, "http.response.status_code": status}
@@ -47,7 +47,7 @@ class Tracing:
             span.set_status(self._trace.StatusCode.ERROR)
 
     def around(self, do: Callable[..., Any]) -> Callable[..., Any]:
-        """The engine's `do`, with a span from the moment a request waits until its events are committed."""
+        """The engine's `do`, with a span from the queue to the commit of the events."""
 
         async def traced(work: Callable[..., Any], *arguments: Any) -> Any:
             with self._tracer.start_as_current_span(f"engine {work.__name__}"):
@@ -56,12 +56,12 @@ class Tracing:
         return traced
 
     def stop(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.shutdown()
 
 
 def tracing() -> Tracing | None:
-    """Traces, where the variables ask for them; None otherwise."""
+    """The tracing, if the variables ask for it; else None."""
     wanted = (
         any(os.environ.get(name) for name in ENDPOINTS) and os.environ.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp"
     )

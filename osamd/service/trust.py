@@ -1,8 +1,7 @@
-"""Whose code a folder may run: the module of a network is imported by its name, and a stranger's folder may name any.
+"""Whether a folder may run code: the module of a network is imported by name, and a stranger's folder may name any.
 
-A folder that was made on this machine carries a mark, a digest of what it names under a key of the user that is in no
-folder. Without the mark nothing is imported, until the operator says so: `osamd serve --trust-code`, or
-OSAMD_TRUST_CODE=1.
+A folder that was made on this machine carries a mark: a digest of the name under a secret key of the user. Without the
+mark nothing is imported until the operator allows it, with `osamd serve --trust-code` or OSAMD_TRUST_CODE=1.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MARK = "trusted"
 
 
 def trusts(folder: Path, module: str, identity: str) -> bool:
-    """Whether this folder may have this code imported; where the operator says so, it is marked for later."""
+    """Whether this folder may import this code; if the operator allows it, the folder is marked for later."""
     if os.environ.get(VARIABLE) == "1":
         mark(folder, module, identity)
         return True
@@ -33,7 +32,7 @@ def trusts(folder: Path, module: str, identity: str) -> bool:
 
 
 def mark(folder: Path, module: str, identity: str) -> None:
-    """Remember that this folder may; where the key or the mark cannot be written, it must be said every time."""
+    """Mark the folder as trusted; if the mark cannot be written, the operator must allow it every time."""
     key = _key()
     if key is None:
         return
@@ -48,7 +47,7 @@ def _digest(key: bytes, module: str, identity: str) -> str:
 
 
 def _key() -> bytes | None:
-    """The user's key, made where there is none; None where it can be neither read nor made."""
+    """The user's key, made if there is none; None if it can be neither read nor made."""
     home = os.environ.get("XDG_CONFIG_HOME")
     try:
         place = (Path(home) if home else Path.home() / ".config") / "osamd" / "key"
@@ -58,7 +57,7 @@ def _key() -> bytes | None:
             with open(os.open(drawn, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(secrets.token_bytes(32))
             with suppress(FileExistsError):
-                os.link(drawn, place)  # the first of two processes has made it
+                os.link(drawn, place)  # another process may have made it first
             drawn.unlink()
         return place.read_bytes()
     except (OSError, RuntimeError):

@@ -10,56 +10,61 @@ from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from osamd.service.access import Parts
+from osamd.service.access import ServiceParts
 from osamd.service.desk import Waiting
 from osamd.service.display import displays_of
 from osamd.service.log import Event
+from osamd.service.wire import responses
 
 BLOCK = 20
-"""Queries that are prepared at a time: who does not read the answer costs no more than these."""
+"""Queries that are prepared at a time: a client that does not read the response costs no more than these."""
 
 
-def shares(parts: Parts, event: Event) -> dict[str, float]:
-    """The probabilities of the classes, of a recorded decision."""
+def shares(parts: ServiceParts, event: Event) -> dict[str, float]:
+    """The probabilities of the classes in a recorded decision, by the text of their names."""
     return {str(name): share for name, share in parts.engine.probabilities(event).items()}
 
 
-def decided(parts: Parts, event: Event) -> dict[str, Any]:
-    """The answer to a sample."""
-    return {
-        "round": event.round,
-        "id": event.client_id,
-        "label": parts.classes[event.decision or 0],
-        "probabilities": shares(parts, event),
-        "margin": event.margin,
-        "query": event.query,
-        "probability": event.probability,
-        "withheld": event.withheld,
-    }
+def decided(parts: ServiceParts, event: Event) -> responses.Decided:
+    """The response to a sample."""
+    return responses.Decided.model_validate(
+        {
+            "round": event.round,
+            "id": event.client_id,
+            "label": parts.classes[event.decision or 0],
+            "probabilities": shares(parts, event),
+            "margin": event.margin,
+            "query": event.query,
+            "probability": event.probability,
+            "withheld": event.withheld,
+        }
+    )
 
 
-def query(parts: Parts, one: Waiting, kept: dict[str, Any]) -> dict[str, Any]:
-    """A query as people and programs see it; `kept` is what was kept of it for people."""
+def query(parts: ServiceParts, one: Waiting, kept: dict[str, Any]) -> responses.PendingQuery:
+    """A query as people and programs see it; `kept` is what is stored for people to see."""
     event, row = one.event, np.frombuffer(one.event.features or b"")
     left = parts.engine.lease_left(one)
-    return {
-        "round": event.round,
-        "id": event.client_id,
-        "asked_at": event.at,
-        "guess": parts.classes[event.decision or 0],
-        "probabilities": shares(parts, event),
-        "margin": event.margin,
-        "features": parts.schema.shown(row, kept.get("raw")),
-        "image": parts.schema.pixels(row),
-        "display": _seen(event.round, kept),
-        "second": one.first is not None,
-        "skips": one.skips,
-        "held": left is not None,
-        "lease_until": None if left is None else parts.engine.now() + left,
-    }
+    return responses.PendingQuery.model_validate(
+        {
+            "round": event.round,
+            "id": event.client_id,
+            "asked_at": event.at,
+            "guess": parts.classes[event.decision or 0],
+            "probabilities": shares(parts, event),
+            "margin": event.margin,
+            "features": parts.schema.shown(row, kept.get("raw")),
+            "image": parts.schema.pixels(row),
+            "display": _display(event.round, kept),
+            "second": one.first is not None,
+            "skips": one.skips,
+            "held": left is not None,
+            "lease_until": None if left is None else parts.engine.now() + left,
+        }
+    )
 
 
-def _seen(number: int, kept: dict[str, Any]) -> dict[str, Any] | None:
+def _display(number: int, kept: dict[str, Any]) -> dict[str, Any] | None:
     if not kept.keys() - {"raw"}:
         return None
     fields = kept.get("fields")
@@ -68,15 +73,15 @@ def _seen(number: int, kept: dict[str, Any]) -> dict[str, Any] | None:
     return {"text": kept.get("text"), "fields": listed, "link": kept.get("link")} | places
 
 
-async def queries(parts: Parts, waiting: Sequence[Waiting], pending: int) -> Response:
-    """The answer that lists queries; a long one goes out as whoever reads it takes it."""
+async def queries(parts: ServiceParts, waiting: Sequence[Waiting], pending: int) -> Response:
+    """The response that lists queries; a long one is streamed as the client reads it."""
     document = _document(parts, waiting, pending)
     if len(waiting) > BLOCK:
         return StreamingResponse(document, media_type="application/json")
     return Response(b"".join([part async for part in document]), media_type="application/json")
 
 
-async def _document(parts: Parts, waiting: Sequence[Waiting], pending: int) -> AsyncIterator[bytes]:
+async def _document(parts: ServiceParts, waiting: Sequence[Waiting], pending: int) -> AsyncIterator[bytes]:
 
     def block(some: Sequence[Waiting]) -> bytes:
         with parts.log.reading() as connection:

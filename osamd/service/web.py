@@ -1,4 +1,4 @@
-"""What people and monitors open: pages, login, health, metrics."""
+"""The routes for people and monitors: pages, login, health, metrics."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 from pathlib import Path
 
 from fastapi import APIRouter
-from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import FileResponse, RedirectResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from osamd.service import auth, wire
-from osamd.service.access import Anyone, App, QuickRoute
+from osamd.service import auth
+from osamd.service.access import Anyone, App, QuickRoute, json_answer
 from osamd.service.desk import Refusal
+from osamd.service.wire import reports, requests, responses
 
 PAGES = Path(__file__).parent / "pages"
 ASSETS = {
@@ -21,36 +22,36 @@ ASSETS = {
     for path in PAGES.iterdir()
     if path.suffix in (".js", ".css", ".svg")
 }
-"""All that can be had by name: no path of a request reaches the file system."""
+"""All files that are served by name: no path of a request reaches the file system."""
 
 SLOWEST_PROBE = 5.0
-"""Seconds that a write may take before the service is not ready."""
+"""Seconds that a write may take before the service counts as not ready."""
 
 router = APIRouter(route_class=QuickRoute)
 
 
-@router.get("/livez", tags=["status"], response_model=wire.Alive)
+@router.get("/livez", tags=["status"], response_model=reports.ServiceUp)
 async def livez(parts: App) -> Response:
-    """Whether the process works; where it does not, start it again."""
+    """Whether the process works; if it does not, restart it."""
     if not parts.engine.alive:
-        raise Refusal("storage", "the engine has ended; start the service again.")
-    return JSONResponse({"status": "ok"})
+        raise Refusal("storage", "the engine has stopped; restart the service.")
+    return json_answer(reports.ServiceUp(status="ok"))
 
 
-@router.get("/readyz", tags=["status"], response_model=wire.Alive)
-@router.get("/healthz", tags=["status"], response_model=wire.Alive)
+@router.get("/readyz", tags=["status"], response_model=reports.ServiceUp)
+@router.get("/healthz", tags=["status"], response_model=reports.ServiceUp)
 async def healthz(parts: App) -> Response:
-    """Whether the log can be written: it is, where the last commit is older than a second."""
+    """Whether the log can be written. If the last commit is older than a second, this writes to it."""
     engine = parts.engine
     try:
         async with asyncio.timeout(SLOWEST_PROBE):
             await engine.do(engine.probe)
     except TimeoutError:
-        raise Refusal("storage", f"the log was last written {engine.age:.0f} s ago, and does not answer.") from None
+        raise Refusal("storage", f"the log was last written {engine.age:.0f} s ago, and does not respond.") from None
     except Refusal as refusal:
-        if refusal.code != "overloaded" or not engine.healthy:  # many who wait are no fault of the log
+        if refusal.code != "overloaded" or not engine.healthy:  # a long queue is no fault of the log
             raise
-    return JSONResponse({"status": "ok"})
+    return json_answer(reports.ServiceUp(status="ok"))
 
 
 @router.get(
@@ -60,19 +61,19 @@ async def healthz(parts: App) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def metrics(parts: App, who: Anyone) -> Response:
-    """For Prometheus."""
+    """The metrics for Prometheus."""
     return Response(parts.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.post("/login", tags=["people"])
-async def log_in(body: wire.Login, parts: App, request: Request) -> JSONResponse:
+@router.post("/login", tags=["people"], response_model=responses.LoggedIn)
+async def log_in(body: requests.Login, parts: App, request: Request) -> Response:
     """Log in with a token; the cookie lasts for twelve hours."""
     found = await run_in_threadpool(parts.door.log_in, body.token)
     if found is None:
         parts.door.refuse(request.client.host if request.client is not None else "")
         raise Refusal("unauthorised", "this token is not known; `osamd token` makes one.")
     person, secret = found
-    answer = JSONResponse({"name": person.name, "roles": sorted(person.roles)})
+    answer = json_answer(responses.LoggedIn(name=person.name, roles=sorted(person.roles)))
     answer.set_cookie(
         auth.COOKIE,
         secret,
@@ -85,13 +86,13 @@ async def log_in(body: wire.Login, parts: App, request: Request) -> JSONResponse
     return answer
 
 
-@router.post("/logout", tags=["people"])
-async def log_out(parts: App, request: Request) -> JSONResponse:
-    """Forget the login."""
+@router.post("/logout", tags=["people"], response_model=reports.ServiceUp)
+async def log_out(parts: App, request: Request) -> Response:
+    """End the login."""
     secret = request.cookies.get(auth.COOKIE)
     if secret is not None and await run_in_threadpool(parts.door.by_cookie, secret) is not None:
         await run_in_threadpool(parts.door.log_out, secret)
-    answer = JSONResponse({"status": "ok"})
+    answer = json_answer(reports.ServiceUp(status="ok"))
     answer.delete_cookie(auth.COOKIE, path=request.scope.get("root_path") or "/", httponly=True, samesite="strict")
     return answer
 

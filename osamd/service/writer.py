@@ -1,9 +1,9 @@
-"""The one writer: a thread that does what waits in a queue, in transactions that many requests share.
+"""The writer: a thread that works through a queue, in transactions that many requests share.
 
-A thread takes all requests that wait, does them one after the other, writes their events in one transaction, and
-answers; so many requests share one sync of the disk. Where a commit fails, what was done since is forgotten and made
-anew from the log. A log that nobody has written for a while is written all the same, so that the age of the last commit
-tells whether it can be.
+The thread takes all queued requests, does them one after the other, writes their events in one transaction, and
+responds; so many requests share one sync of the disk. If a commit fails, the state is dropped and rebuilt from the log.
+A log that has not been written for a while is written anyway, so that the age of the last commit shows whether it can
+be written.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from osamd.service.log import Log
 T = TypeVar("T")
 
 MOST_WAITING = 512
-"""Requests that wait for the engine; others are refused as overload."""
+"""The most queued requests; others are refused as overload."""
 GROUP = 500
-"""Samples and other requests in one transaction, after which no further request joins it."""
+"""Samples and other requests per transaction, after which no further request joins it."""
 RETRY = 1.0
-"""Seconds after which a log that failed is tried again, where nobody asks for anything sooner."""
+"""Seconds after which a failed log is tried again, if no request comes sooner."""
 PROBE = 10.0
-"""Seconds without a commit, after which the log is written only to see that it can be."""
+"""Seconds without a commit after which the log is written only to check that it can be."""
 STALE = 60.0
-"""Seconds without a commit, after which the service is not ready: probes have failed, or a request takes long."""
+"""Seconds without a commit after which the service is not ready: probes failed, or a request takes long."""
 LONGEST_END = 60.0
-"""Seconds that the end of the service waits for the log."""
+"""Seconds that a stop waits for the log."""
 
 
 class Writer(ABC):
@@ -51,43 +51,43 @@ class Writer(ABC):
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="osamd-engine", daemon=True)
         self._committed = 0
-        self._connection: Any = None  # that of the transaction
+        self._connection: Any = None  # the connection of the transaction
         self._probed = False
         self._written_at = time.monotonic()
         self.failure = ""
-        """Why the log could not be written at the end; nothing where it could."""
+        """Why the log could not be written at the end; empty if it could."""
         self.changed: Callable[[], None] = lambda: None
         """Called in the writer's thread after every commit that wrote events."""
 
     @abstractmethod
     def _rebuild(self) -> None:
-        """Make everything from the log."""
+        """Rebuild everything from the log."""
 
     @abstractmethod
     def _forget(self) -> None:
-        """Drop what may be ahead of the log."""
+        """Drop state that may be ahead of the log."""
 
     @property
     @abstractmethod
     def built(self) -> bool:
-        """Whether everything is as the log tells."""
+        """Whether the state agrees with the log."""
 
     @abstractmethod
     def _commit(self, connection: sql.Connection, stopping: bool) -> bool:
-        """Write what was done into the transaction; whether that was anything."""
+        """Write the new events into the transaction; True if there were any."""
 
     @abstractmethod
     def _last(self) -> int:
-        """The number of the last event that was done."""
+        """The number of the last event, committed or not."""
 
     def stop(self) -> None:
-        """Finish what waits, keep a snapshot, and let go of the log; nothing where it has stopped."""
+        """Finish the queue, write a snapshot, and close the log; a second call does nothing."""
         if not self._thread.is_alive():
             return
         self._inbox.put(None)
         self._thread.join(LONGEST_END)
         if self._thread.is_alive():
-            self.failure = f"it did not answer for {LONGEST_END:g} s"
+            self.failure = f"it did not respond for {LONGEST_END:g} s"
             return
         self._log.close()
 
@@ -103,7 +103,7 @@ class Writer(ABC):
 
     @property
     def healthy(self) -> bool:
-        """Whether the log can be written, as far as is known."""
+        """Whether the log can be written, as far as known."""
         return self.built and self.alive and self.age < STALE
 
     @property
@@ -112,16 +112,16 @@ class Writer(ABC):
         return self._committed
 
     async def do(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Let the writer do one of its methods, and wait until its events are committed."""
+        """Run a method in the writer's thread, and wait until its events are committed."""
         if self._inbox.qsize() >= MOST_WAITING:
-            raise Refusal("overloaded", "too many requests wait; try again in a second.")
+            raise Refusal("overloaded", "too many requests are queued; try again in a second.")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._inbox.put((work, arguments, loop, future))
         return await future
 
     def probe(self) -> None:
-        """Write the log, where it was not written just now."""
+        """Write to the log, unless it was written just now."""
         if self.age > RETRY:
             logs.probe(self._connection, self._clock())
             self._probed = True
@@ -132,7 +132,7 @@ class Writer(ABC):
             try:
                 group = [self._inbox.get(timeout=PROBE if self.built else RETRY)]
             except queue.Empty:
-                self._done([(self.probe, (), None, None)], False)  # which folds the log again, where that failed
+                self._done([(self.probe, (), None, None)], False)  # this also rebuilds the state after a failure
                 continue
             while sum(map(_size, group)) < GROUP and not self._inbox.empty():
                 group.append(self._inbox.get())
@@ -142,7 +142,7 @@ class Writer(ABC):
                 self._answer_all(group, self._done(group, stopping))
 
     def _done(self, group: list[Any], stopping: bool) -> list[Any]:
-        """Do all of these in one transaction; what became of each."""
+        """Do all of these in one transaction, and return their outcomes."""
         with self._lock:
             try:
                 if not self.built:
@@ -158,7 +158,7 @@ class Writer(ABC):
                 if wrote or self._probed:
                     self._written_at = time.monotonic()
                 written, self._committed = self._last() > self._committed, self._last()
-            except BaseException as error:  # whatever it was, the learner may be ahead of the log now
+            except BaseException as error:  # whatever happened, the learner may be ahead of the log now
                 self._forget()
                 if stopping:
                     self.failure = str(error) or type(error).__name__
@@ -173,28 +173,28 @@ class Writer(ABC):
         for (_, _, loop, future), outcome in zip(group, outcomes, strict=True):
             by_loop.setdefault(loop, []).append((future, outcome))
         for loop, answers in by_loop.items():
-            with suppress(RuntimeError):  # the loop of those who asked has gone
+            with suppress(RuntimeError):  # the event loop of the callers has gone
                 loop.call_soon_threadsafe(_resolve, answers)
 
 
 def _failed(error: BaseException, group: list[Any]) -> BaseException:
     if not isinstance(error, StorageError | InputError):
         return error
-    if group[0][2] is not None:  # somebody asked
+    if group[0][2] is not None:  # there is a caller
         logging.getLogger("osamd.service").error("the log cannot be written: %s", error)
-    # A connection may break after the commit, so that it was done: then the same id is known.
+    # The connection may break after a successful commit; then the id is already known.
     return Refusal("storage", "the log cannot be written; send it again later, with the same id.")
 
 
 def _size(request: Any) -> int:
-    """Of what waits for the engine: samples, labels, or one for any other request."""
+    """The number of samples or labels in a queued request; 1 for any other request."""
     first = request[1][0] if request is not None and request[1] else None
     return len(first) if isinstance(first, list) else 1
 
 
 def _resolve(answers: Iterable[tuple[Any, Any]]) -> None:
     for future, outcome in answers:
-        if future.done():  # the one who asked has gone
+        if future.done():  # the caller has gone
             continue
         if isinstance(outcome, BaseException):
             future.set_exception(outcome)

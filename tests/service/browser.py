@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 
 import osamd
-from osamd.service.schema import Column, Named, Schema
+from osamd.service.schema import NamedClass, SampleColumn, Schema
 from osamd.service.state import create
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -26,13 +26,13 @@ HOSTILE = ["<img src=x onerror=alert(1)>", "שלום עולם", "A" * 200, "__pr
 """Names that must stay text, whatever they look like."""
 
 
-def make_folder(folder: Path, classes: list[str], columns: list[Column], title: str) -> None:
+def make_folder(folder: Path, classes: list[str], columns: list[SampleColumn], title: str) -> None:
     """A service whose learner asks for every label."""
     generator = np.random.default_rng(0)
     labels = [classes[i % len(classes)] for i in range(60)]
     rows = generator.normal(size=(60, len(columns)))
     learner = osamd.OSAMD.from_source(rows, labels, classes=classes, sigma=1e9, seed=0)
-    named = [Named(name=name, title=name if name in HOSTILE else name.capitalize()) for name in classes]
+    named = [NamedClass(name=name, title=name if name in HOSTILE else name.capitalize()) for name in classes]
     create(folder, learner, schema=Schema(title=title, columns=columns, classes=named))
 
 
@@ -90,13 +90,13 @@ class Served:
         self._process.communicate(timeout=30)
 
 
-def plain_columns(count: int) -> list[Column]:
+def plain_columns(count: int) -> list[SampleColumn]:
     units = ["m", "°C", ""]
-    return [Column(name=f"sensor {i + 1}", unit=units[i % 3]) for i in range(count)]
+    return [SampleColumn(name=f"sensor {i + 1}", unit=units[i % 3]) for i in range(count)]
 
 
-def hostile_columns() -> list[Column]:
-    return [Column(name=name, unit="<b>m</b>") for name in HOSTILE]
+def hostile_columns() -> list[SampleColumn]:
+    return [SampleColumn(name=name, unit="<b>m</b>") for name in HOSTILE]
 
 
 WATCH = """

@@ -16,9 +16,10 @@ from osamd.service import engine as engines
 from osamd.service.desk import Refusal
 from osamd.service.engine import Engine
 from osamd.service.fold import Fold
+from osamd.service.inferred_schema import of_learner
 from osamd.service.log import Event, Log
-from osamd.service.schema import Schema, of_learner
-from osamd.service.state import State, create, open_state
+from osamd.service.schema import Schema
+from osamd.service.state import ServiceState, create, open_state
 
 WIDTH = 3
 
@@ -33,7 +34,7 @@ class Clock:
         return self.now
 
 
-def linear_state(folder: Path, classes: int = 2, limits: dict[str, Any] | None = None, **settings: Any) -> State:
+def linear_state(folder: Path, classes: int = 2, limits: dict[str, Any] | None = None, **settings: Any) -> ServiceState:
     names = ["cat", "dog", "owl"][:classes]
     numbers = range(1000, 1060)
     learner = osamd.OSAMD.from_source(
@@ -54,7 +55,7 @@ def small_module() -> Any:
         return nn.Sequential(nn.Linear(WIDTH, 4), nn.Tanh(), nn.Linear(4, 3))
 
 
-def module_state(folder: Path, **settings: Any) -> State:
+def module_state(folder: Path, **settings: Any) -> ServiceState:
     torch = pytest.importorskip("torch", reason="networks need PyTorch: pip install 'osamd[deep]'")
     torch.set_num_threads(1)  # small tensors gain nothing from more, and a busy machine loses much
     from osamd.learner.network import NetworkOSAMD
@@ -78,7 +79,7 @@ def label_of(number: int, classes: int) -> int:
 class Service:
     """An engine over a log. Leaving it stops the engine; `kill` leaves the log as it is."""
 
-    def __init__(self, state: State, url: str | Path, clock: Clock | None = None) -> None:
+    def __init__(self, state: ServiceState, url: str | Path, clock: Clock | None = None) -> None:
         self.state, self.clock = state, clock or Clock()
         self.log = Log(url)
         self.engine = Engine(state, self.log, self.clock, self.clock)
@@ -168,7 +169,7 @@ def bits(learner: Any) -> Any:
     return content_of(learner.to_bytes())
 
 
-def from_the_start(state: State, log: Log) -> Fold:
+def from_the_start(state: ServiceState, log: Log) -> Fold:
     """The whole log, folded without a snapshot."""
     fold = Fold(state, None)
     for event in log.all_since(0):

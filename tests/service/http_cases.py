@@ -23,7 +23,7 @@ from osamd.service import log as logs
 from osamd.service.api import make_app
 from osamd.service.engine import Engine
 from osamd.service.log import Log
-from osamd.service.state import State
+from osamd.service.state import ServiceState
 
 JSON = (("content-type", "application/json"),)
 Headers = Iterable[tuple[str, str]]
@@ -51,7 +51,7 @@ class Web:
     """The app around an engine, in a loop in a thread; leaving it stops both."""
 
     def __init__(
-        self, state: State, *, url: str | None = None, clock: Callable[[], float] = time.time, **options: Any
+        self, state: ServiceState, *, url: str | None = None, clock: Callable[[], float] = time.time, **options: Any
     ) -> None:
         self.log = Log(url or state.log_file)
         self.engine = Engine(state, self.log, clock, clock)
@@ -170,7 +170,7 @@ async def ask(
 class Served:
     """A server in a process of its own, at a port of the system's choice; `before` is Python run there first."""
 
-    def __init__(self, state: State, before: str = "") -> None:
+    def __init__(self, state: ServiceState, before: str = "") -> None:
         self.state = state
         program = (
             f"{before}\nfrom pathlib import Path\nfrom osamd.service.server import serve\n"
@@ -248,5 +248,5 @@ def until(met: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
     return found
 
 
-def small_state(folder: Path, **settings: Any) -> State:
+def small_state(folder: Path, **settings: Any) -> ServiceState:
     return linear_state(folder, **settings)

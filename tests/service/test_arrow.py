@@ -10,7 +10,7 @@ from http_cases import Served, Web, small_state
 import osamd
 from osamd.client import Client, ServiceError
 from osamd.service.arrow import MEDIA_TYPE
-from osamd.service.schema import Column, Named, Schema
+from osamd.service.schema import NamedClass, SampleColumn, Schema
 from osamd.service.state import create
 
 pa = pytest.importorskip("pyarrow", reason="Arrow needs pyarrow: pip install 'osamd[tables]'")
@@ -52,9 +52,12 @@ def test_arrow_and_json_are_decided_alike(tmp_path):
 
 
 def test_categories_and_gaps_come_by_their_names(tmp_path):
-    columns = [Column(name="amount", fill=3.0), Column(name="country", kind="categorical", categories=["de", "fr"])]
+    columns = [
+        SampleColumn(name="amount", fill=3.0),
+        SampleColumn(name="country", kind="categorical", categories=["de", "fr"]),
+    ]
     learner = osamd.OSAMD(features=3, classes=["no", "yes"], method="osamd", sigma=1e9)
-    classes = [Named(name="no"), Named(name="yes")]
+    classes = [NamedClass(name="no"), NamedClass(name="yes")]
     state = create(tmp_path / "state", learner, schema=Schema(columns=columns, classes=classes))
     with Web(state) as web:
         table = pa.table({"amount": pa.array([1.5, None]), "country": ["pt", "de"]})

@@ -194,7 +194,7 @@ def test_the_client_and_the_command_change_a_running_service(preset, capsys):
             assert client.change_budget(budget=0.25, max_labels=100)["rate"] == 0.25
             assert client.add_class("elk", title="Elk")[-1] == "elk"
         assert main(["change", "--url", served.url, "--budget", "10%", "--max-labels", "none"]) == 0
-        assert "The budget is 10 % from round 30 on" in capsys.readouterr().out
+        assert "The budget from round 30 on: 10 % of the labels" in capsys.readouterr().out
         assert main(["change", "--url", served.url, "--add-class", "yak"]) == 0
         assert "cat, dog, elk, yak" in capsys.readouterr().out
         assert main(["change", "--url", served.url]) == 2

@@ -143,7 +143,7 @@ def test_an_answer_that_is_not_the_services_is_told_as_such():
     client._http = httpx.Client(
         base_url="http://127.0.0.1:9", transport=httpx.MockTransport(lambda _: httpx.Response(502, text="<html>"))
     )
-    with client, pytest.raises(ServiceError, match="is this its address") as strange:
+    with client, pytest.raises(ServiceError, match="is the address right") as strange:
         client.status()
     assert (strange.value.code, strange.value.status) == ("no-service", 502)
 

@@ -255,7 +255,7 @@ def test_a_saved_network_goes_on_in_a_service(network, tmp_path):
 def test_init_refuses_with_one_sentence_that_names_the_remedy(table, tmp_path, capsys):
     from_table = ("init", "pumps", "--source", "pumps.csv")
     assert "--source TABLE and --label COLUMN" in refused(capsys, "init", "pumps")
-    assert "by --label" in refused(capsys, *from_table)
+    assert "with --label" in refused(capsys, *from_table)
     assert "there is no such file" in refused(capsys, "init", "pumps", "--source", "pump.csv", "--label", "state")
     assert "Known: 'seen', 'temperature'" in refused(capsys, *from_table, "--label", "stat")
     labelled = (*from_table, "--label", "state")
@@ -264,9 +264,9 @@ def test_init_refuses_with_one_sentence_that_names_the_remedy(table, tmp_path, c
     assert "Known: osamd, paa" in refused(capsys, *labelled, "--method", "sgd")
     assert "eta must be positive" in refused(capsys, *labelled, "--eta", "-1")
     assert "'faulty' is not one of the classes" in refused(capsys, *labelled, "--classes", "good,bad")
-    assert "--shape does nothing here" in refused(capsys, *labelled, "--shape", "1,2")
-    assert "--schema does nothing here" in refused(capsys, *labelled, "--schema", "x.json")
-    assert "not from several" in refused(capsys, *labelled, "--model", "x")
+    assert "--shape has no effect here" in refused(capsys, *labelled, "--shape", "1,2")
+    assert "--schema has no effect here" in refused(capsys, *labelled, "--schema", "x.json")
+    assert "but only one of them" in refused(capsys, *labelled, "--model", "x")
     assert "pumps.csv is a file; name a folder" in refused(capsys, "init", "pumps.csv", *labelled[2:])
     empty = tmp_path / "empty.csv"
     empty.write_text(HEADER + "\n2024-01-01,1,2,a,true,\n")
@@ -275,7 +275,7 @@ def test_init_refuses_with_one_sentence_that_names_the_remedy(table, tmp_path, c
     assert not (tmp_path / "pumps").exists()
     assert main(list(labelled)) == 0
     capsys.readouterr()
-    assert "is a service already" in refused(capsys, *labelled)
+    assert "is already a service" in refused(capsys, *labelled)
 
 
 def test_init_refuses_a_saved_learner_that_does_not_fit(table, capsys, network):
@@ -284,8 +284,8 @@ def test_init_refuses_a_saved_learner_that_does_not_fit(table, capsys, network):
     file = saved(linear())
     assert "no such file" in refused(capsys, "init", "shop", "--model", "none.osamd")
     assert "not saved by osamd" in refused(capsys, "init", "shop", "--model", "pumps.csv")
-    assert "--drop does nothing here" in refused(capsys, "init", "shop", "--model", file, "--drop", "age")
-    assert "--label does nothing here" in refused(capsys, "init", "shop", "--model", file, "--label", "age")
+    assert "--drop has no effect here" in refused(capsys, "init", "shop", "--model", file, "--drop", "age")
+    assert "--label has no effect here" in refused(capsys, "init", "shop", "--model", file, "--label", "age")
     assert "give them alike" in refused(capsys, "init", "shop", "--model", file, "--schema", "images.json")
     module = ("--module", f"{network}:network", "--schema", "images.json")
     assert "leave out --module" in refused(capsys, "init", "shop", "--model", file, *module)
@@ -295,19 +295,19 @@ def test_init_refuses_a_saved_learner_that_does_not_fit(table, capsys, network):
     assert "--module PACKAGE:FUNCTION" in refused(capsys, "init", "shop", "--model", deep)
     waiting = linear(sigma=1e9)
     assert waiting.ask([0.0, 0.0]).query
-    assert "queries pending" in refused(capsys, "init", "shop", "--model", saved(waiting, "waiting.osamd"))
+    assert "pending queries" in refused(capsys, "init", "shop", "--model", saved(waiting, "waiting.osamd"))
 
 
 def test_init_refuses_a_module_that_cannot_be_used(network, tmp_path, capsys):
     base = ("init", "shapes", "--schema", "images.json")
     steps = (*base, *STEPS, "--module")
-    assert "by --schema FILE" in refused(capsys, "init", "shapes", "--module", f"{network}:network", *STEPS)
+    assert "with --schema FILE" in refused(capsys, "init", "shapes", "--module", f"{network}:network", *STEPS)
     for some in (("--eta", "0.1"), ("--sigma", "1"), ("--method", "osamd")):
         assert "give --eta and --sigma" in refused(capsys, *base, "--module", f"{network}:network", *some)
     assert "package.module:function" in refused(capsys, *steps, network)
     assert "install it" in refused(capsys, *steps, "no_such_module:network")
     assert "install it" in refused(capsys, *steps, f"{network}:no_such_function")
-    assert "weights.pt is not here); mend it" in refused(capsys, *steps, f"{network}:nothing")
+    assert "weights.pt is not here); correct it" in refused(capsys, *steps, f"{network}:nothing")
     assert "3 are named, but the module tells 2 apart" in refused(capsys, *steps, f"{network}:two")
     shaped = (*steps, f"{network}:network", "--shape")
     assert "as in 1,28,28" in refused(capsys, *shaped, "four")
@@ -330,7 +330,7 @@ CLASSES = [{"name": "a"}, {"name": "b"}]
         ({"classes": CLASSES[:1], "image": {"height": 2, "width": 2}}, "at least 2 items"),
         ({"classes": ["a", "b"], "image": {"height": 2, "width": 2}}, "classes.0: Input should be an object"),
         ({"classes": [*CLASSES, CLASSES[0]], "image": {"height": 2, "width": 2}}, "two classes have the same name"),
-        ({"classes": CLASSES, "image": {"height": 2, "width": 2, "low": 1}}, "give two numbers"),
+        ({"classes": CLASSES, "image": {"height": 2, "width": 2, "low": 1}}, "give two different numbers"),
         ({"classes": CLASSES, "image": {"height": 2, "width": 0}}, "image.width"),
         ({"classes": CLASSES, "columns": [{"name": "x", "kind": "text"}]}, "columns.0.kind"),
         ({"classes": CLASSES, "columns": [{"name": "x", "kind": "categorical"}]}, "give categories"),
@@ -352,14 +352,14 @@ def test_a_schema_or_a_folder_that_cannot_be_read_is_refused(tmp_path, capsys):
     capsys.readouterr()
     config = tmp_path / "shop" / "service.json"
     config.write_text(config.read_text().replace('"format": 1', '"format": 2'))
-    assert "service.json: format: Input should be 1; mend the file" in refused(capsys, "replay", "shop")
+    assert "service.json: format: Input should be 1; correct the file" in refused(capsys, "replay", "shop")
     config.write_text("{")
     assert "service.json: " in refused(capsys, "replay", "shop")
     start = tmp_path / "shop" / "start.safetensors"
     config.unlink()
     start.write_bytes(b"")
     for command in (("serve", "--dir", "shop"), ("token", "shop"), ("replay", "shop")):
-        assert "shop is no service; make one by `osamd init shop" in refused(capsys, *command)
+        assert "shop is not a service; make one with `osamd init shop" in refused(capsys, *command)
 
 
 @pytest.mark.parametrize("missing", ["fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client", "httpx"])
@@ -387,7 +387,7 @@ def test_ctrl_c_ends_the_service_with_a_snapshot_at_the_end_of_its_log_and_it_go
     file = saved(linear(sigma=5.0))
     with Serving("serve", "--dir", "shop", "--model", file) as served:  # which makes the folder
         assert httpx.get(f"{served.url}/v1/schema").json()["title"] == "learner"
-        assert served.told == f"osamd serves shop at {served.url} (label: {served.url}/label); Ctrl-C ends it.\n"
+        assert served.told == f"osamd serves shop at {served.url} (label: {served.url}/label); stop it with Ctrl-C.\n"
         body = {"samples": [{"features": [float(i), 1.0]} for i in range(40)]}
         decisions = httpx.post(f"{served.url}/v1/samples", json=body).json()["decisions"]
         asked = next(one["round"] for one in decisions if one["query"])
@@ -401,7 +401,7 @@ def test_ctrl_c_ends_the_service_with_a_snapshot_at_the_end_of_its_log_and_it_go
     with Serving("serve", "--dir", "shop") as served:
         assert httpx.get(f"{served.url}/v1/status").json() == before
         assert served.end(signal.SIGTERM) == (0, "")
-    assert "has a learner already" in refused(capsys, "serve", "--dir", "shop", "--model", file, "--port", "0")
+    assert "already has a learner" in refused(capsys, "serve", "--dir", "shop", "--model", file, "--port", "0")
 
 
 def test_the_learner_can_be_exported_while_the_service_goes_on(tmp_path, capsys):
@@ -426,7 +426,7 @@ def test_serve_refuses_what_it_cannot_do(tmp_path, capsys):
         assert "give another --port" in refused(capsys, "serve", "--dir", "shop", "--port", port)
     assert "--port" in refused(capsys, "serve", "--dir", "shop", "--port", "70000")
     anywhere = ("serve", "--dir", "shop", "--port", "0")
-    assert "it has no tokens yet; make some by `osamd token shop" in refused(capsys, *anywhere, "--host", "0.0.0.0")
+    assert "it has no tokens yet; make some with `osamd token shop" in refused(capsys, *anywhere, "--host", "0.0.0.0")
     assert "cannot listen there" in refused(capsys, *anywhere, "--host", "no.such.host.invalid")
     for url in ("mysql://me:secret@here/shop", "secret", "postgresql://me:secret@here:port/shop"):
         said = refused(capsys, *anywhere, "--database", url)
@@ -485,7 +485,7 @@ def test_a_token_is_shown_once_listed_by_name_and_revoked(tmp_path, capsys):
         until(lambda: status(till) == 401, "the revoked token is refused")
         assert status(anna) == 200
     assert "there is no such token" in refused(capsys, "token", "shop", "--revoke", "till")
-    assert "there is a token of this name" in refused(capsys, "token", "shop", "--name", "anna")
+    assert "a token with this name exists" in refused(capsys, "token", "shop", "--name", "anna")
     assert "give letters, digits" in refused(capsys, "token", "shop", "--name", "an na")
     assert "Known: client, annotator" in refused(capsys, "token", "shop", "--name", "bob", "--role", "boss")
 
@@ -522,6 +522,6 @@ def test_every_command_of_the_service_has_help_with_an_example_or_needs_none(cap
         told = " ".join(capsys.readouterr().out.replace("│", " ").split())
         assert "Example: osamd" in told or command.__name__ == "demo"
         if command.__name__ in ("init", "replay"):
-            assert told.count("Of the paper's methods:") == 2
+            assert told.count("For the paper's methods:") == 2
         if command.__name__ == "init":
-            assert "By default 5% with osamd-preset; no limit with the paper's methods." in told
+            assert "The default is 5% with osamd-preset, and no limit with the paper's methods." in told

@@ -12,7 +12,7 @@ import osamd
 from osamd.service import auth
 from osamd.service.desk import MOST_CHECKS, Refusal
 from osamd.service.display import LARGEST_MEDIA
-from osamd.service.schema import Column, Named, Schema
+from osamd.service.schema import NamedClass, SampleColumn, Schema
 from osamd.service.state import create
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
@@ -35,10 +35,10 @@ def web(tmp_path):
 def table(tmp_path):
     """A service of a table with a number, a category, and columns that the model does not use."""
     columns = [
-        Column(name="amount", unit="EUR", fill=3.0),
-        Column(name="country", kind="categorical", categories=["de", "fr"]),
+        SampleColumn(name="amount", unit="EUR", fill=3.0),
+        SampleColumn(name="country", kind="categorical", categories=["de", "fr"]),
     ]
-    classes = [Named(name="no"), Named(name="yes")]
+    classes = [NamedClass(name="no"), NamedClass(name="yes")]
     learner = osamd.OSAMD(features=3, classes=["no", "yes"], method="osamd", sigma=1e9)
     schema = Schema(title="Fraud", columns=columns, classes=classes, ignored=["note", "date"])
     with Web(create(tmp_path / "table", learner, schema=schema)) as started:
@@ -220,7 +220,7 @@ def test_without_second_opinions_the_first_answer_stands(service):
 
 def test_a_correction_is_an_event_and_the_learner_keeps_what_it_learned(service):
     first, second = service.ask(2)
-    with pytest.raises(Refusal, match="still waits for its label"):
+    with pytest.raises(Refusal, match="is still pending"):
         service.do("correct", first, 1, "ann")
     service.tell((first, 0))
     before = bits(service.learner)

@@ -18,7 +18,7 @@ from browser import ARGUMENTS, CHROMIUM, DESKTOP, PHONE, Served, Watched, press_
 
 import osamd  # noqa: E402
 from osamd.service import auth, server  # noqa: E402
-from osamd.service.schema import Column, Named, Schema  # noqa: E402
+from osamd.service.schema import NamedClass, SampleColumn, Schema  # noqa: E402
 from osamd.service.state import create, open_state  # noqa: E402
 
 expect = sync_api.expect
@@ -41,12 +41,12 @@ def browser():
 def desk(tmp_path_factory):
     """A service of mails with fourteen classes, guidelines and second opinions, and tokens of two people."""
     folder = tmp_path_factory.mktemp("desk") / "state"
-    columns = [Column(name=f"e{i}") for i in range(8)]
+    columns = [SampleColumn(name=f"e{i}") for i in range(8)]
     rows = np.random.default_rng(0).normal(size=(70, 8))
     labels = [TOPICS[i % 14] for i in range(70)]
     learner = osamd.OSAMD.from_source(rows, labels, classes=TOPICS, sigma=1e9, seed=0)
     classes = [
-        Named(name=name, title=name.capitalize(), about="Nobody wrote it." * (name == "spam")) for name in TOPICS
+        NamedClass(name=name, title=name.capitalize(), about="Nobody wrote it." * (name == "spam")) for name in TOPICS
     ]
     schema = Schema(title="Mail", columns=columns, classes=classes, guidelines="What do they want first?\n\nOnly that.")
     create(folder, learner, schema=schema, second_opinion=1.0)

@@ -592,7 +592,7 @@ def test_a_log_that_computes_otherwise_is_one_sentence(service):
     with log.writing() as connection:
         connection.execute(sql.update(logs.events).where(logs.events.c.seq == 2).values(margin=1.25))
     log.close()
-    with pytest.raises(InputError, match="event 2 of the log does not come out as it is written"):
+    with pytest.raises(InputError, match="event 2 of the log cannot be reproduced"):
         service.again().engine.start()
 
 

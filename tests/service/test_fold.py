@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from osamd.service import engine as engines
-from osamd.service.desk import Answer, Refusal, Waiting
+from osamd.service.desk import AnsweredQuery, Refusal, Waiting
 from osamd.service.log import Event
 from osamd.service.state import open_state
 
@@ -103,7 +103,7 @@ def plain(outcome):
         return outcome.event.round
     if isinstance(outcome, Refusal):
         return outcome.code, outcome.message
-    assert outcome is None or isinstance(outcome, Event | Answer | str | int | dict)
+    assert outcome is None or isinstance(outcome, Event | AnsweredQuery | str | int | dict)
     return outcome
 
 
@@ -173,7 +173,7 @@ ALL_KINDS = {
 def met_in(outcomes, events):
     """Which kinds of events and outcomes there were, so that the examples are known to be worth their time."""
     flat = [one for step in outcomes for told in step for one in (told if isinstance(told, list) else [told])]
-    answers = {one.status for one in flat if isinstance(one, Answer)}
+    answers = {one.status for one in flat if isinstance(one, AnsweredQuery)}
     refusals = {one[0] for one in flat if type(one) is tuple}
     asked = {"asked" if event.query else "not asked" for event in events if event.kind == "sample"}
     return {event.kind for event in events} | answers | refusals | asked

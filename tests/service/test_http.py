@@ -507,7 +507,7 @@ def test_who_sends_too_much_is_told_so_before_the_connection_ends(served):
 
 def test_a_connection_on_which_nothing_comes_is_ended(tmp_path):
     state = small_state(tmp_path / "state")
-    with Served(state, "from osamd.service import server\nserver.SLOWEST_HEAD = 0.05") as served:
+    with Served(state, "from osamd.service import connections\nconnections.SLOWEST_HEAD = 0.05") as served:
         for begun in (b"", b"GET /v1/sta", b"GET /v1/status HTTP/1.1\r\nhost: localhost\r\n"):
             with served.connect() as connection:
                 connection.sendall(begun)
@@ -633,7 +633,10 @@ def answered(connection) -> bool:
 
 def test_one_connection_too_many_takes_the_place_of_the_one_that_idles_longest(tmp_path):
     state = small_state(tmp_path / "state")
-    with Served(state, "from osamd.service import server\nserver.MOST_CONNECTIONS = 4") as served, ExitStack() as idle:
+    with (
+        Served(state, "from osamd.service import connections\nconnections.MOST_CONNECTIONS = 4") as served,
+        ExitStack() as idle,
+    ):
         connections = [idle.enter_context(served.connect()) for _ in range(4)]
         assert all(map(answered, connections))
         assert answered(connections[0])  # so that the second is now the one that idles longest
@@ -644,7 +647,10 @@ def test_one_connection_too_many_takes_the_place_of_the_one_that_idles_longest(t
 
 def test_one_connection_too_many_is_refused_where_all_are_being_answered(tmp_path):
     state = small_state(tmp_path / "state")
-    with Served(state, "from osamd.service import server\nserver.MOST_CONNECTIONS = 4") as served, ExitStack() as busy:
+    with (
+        Served(state, "from osamd.service import connections\nconnections.MOST_CONNECTIONS = 4") as served,
+        ExitStack() as busy,
+    ):
         connections = [busy.enter_context(served.connect()) for _ in range(4)]
         for connection in connections:
             connection.sendall(b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")

@@ -21,7 +21,7 @@ from osamd.service.label_studio.api import LabelStudio, LabelStudioError
 from osamd.service.label_studio.bridge import Bridge, Done, run
 from osamd.service.label_studio.tasks import KEY, NONE, config, kinds_in, png
 from osamd.service.label_studio.wake import listening
-from osamd.service.schema import Image, Named, Schema
+from osamd.service.schema import Image, NamedClass, Schema
 from osamd.service.state import create
 
 
@@ -109,7 +109,7 @@ def test_a_bridge_goes_on_when_label_studio_is_back(client, studio, person, brid
         return len(waits) < 4
 
     run(bridge, wait, said.append, every=1.0)
-    assert "does not answer" in said[0]
+    assert "does not respond" in said[0]
     assert said[1:] == ["0 tasks made, 1 answers told"]
     assert waits == [2.0, 4.0, 8.0, 1.0]
     assert client.status()["told"] == 1
@@ -214,7 +214,7 @@ def test_tasks_carry_no_prediction_where_none_is_wanted(client, studio, bridge_o
 
 def test_the_pixels_of_an_image_stream_become_a_png_that_is_large_enough_to_see(tmp_path, studio, bridge_of):
     pillow = pytest.importorskip("PIL.Image", reason="images are read by pillow")
-    schema = Schema(title="Bars", image=Image(height=2, width=2), classes=[Named(name="a"), Named(name="b")])
+    schema = Schema(title="Bars", image=Image(height=2, width=2), classes=[NamedClass(name="a"), NamedClass(name="b")])
     learner = osamd.OSAMD.from_source(np.eye(4), ["a", "b", "a", "b"], sigma=1e9)
     with Served(create(tmp_path / "bars", learner, schema=schema)) as service, Client(service.url) as client:
         client.decide([0.0, 1.0, 0.5, 0.25])

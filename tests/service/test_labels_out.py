@@ -15,17 +15,17 @@ from osamd.cli.app import main
 from osamd.client import Client
 from osamd.errors import InputError
 from osamd.service import sending
-from osamd.service.schema import Column, Named, Schema
+from osamd.service.schema import NamedClass, SampleColumn, Schema
 from osamd.service.state import create
 
 SCHEMA = Schema(
     title="Fraud",
     columns=[
-        Column(name="amount", unit="EUR", fill=3.0),
-        Column(name="label", kind="boolean", fill=0.0),
-        Column(name="country", kind="categorical", categories=["de", "fr"]),
+        SampleColumn(name="amount", unit="EUR", fill=3.0),
+        SampleColumn(name="label", kind="boolean", fill=0.0),
+        SampleColumn(name="country", kind="categorical", categories=["de", "fr"]),
     ],
-    classes=[Named(name="no"), Named(name="yes")],
+    classes=[NamedClass(name="no"), NamedClass(name="yes")],
     ignored=["note"],
 )
 
@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_sent_is_one_sentence(state, tmp_path, capsys):
         assert main(["send", str(place), "--url", served.url, "--text", "nothing"]) == 2
         assert "there is no such column" in capsys.readouterr().err
     assert main(["send", str(place), "--url", "http://127.0.0.1:9"]) == 2
-    assert "does not answer" in capsys.readouterr().err
+    assert "does not respond" in capsys.readouterr().err
 
 
 def test_the_client_reads_labels_and_corrects(state):

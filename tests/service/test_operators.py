@@ -22,8 +22,8 @@ from osamd.service import auth, bodies, engine, exporting, postgres, server, wri
 from osamd.service import log as logs
 from osamd.service.desk import Refusal
 from osamd.service.engine import Engine
+from osamd.service.inferred_schema import of_learner
 from osamd.service.log import Log
-from osamd.service.schema import of_learner
 from osamd.service.state import create, open_state
 
 # Another number of cores.
@@ -327,7 +327,7 @@ def test_the_database_is_remembered_and_another_one_is_refused(state, postgres):
     again = open_state(state.folder)
     assert again.config.database == log.place
     assert "osamd@" not in log.place
-    with pytest.raises(InputError, match=r"the log of .* is in postgresql://.*; name it by --database"):
+    with pytest.raises(InputError, match=r"the log of .* is in postgresql://.*; give it with --database"):
         server.open_log(again, None)
     with pytest.raises(InputError, match="change `database` in"):
         server.open_log(again, postgres.fresh())

@@ -230,7 +230,7 @@ def test_hiding_the_page_sends_the_answer_and_coming_back_finds_what_others_took
 
     page.route("**/v1/queries/claim", without_the_shown)
     page.evaluate(HIDE, False)
-    expect(page.locator("#note")).to_contain_text(f"Round {rounds[1]} went back")
+    expect(page.locator("#note")).to_contain_text(f"Round {rounds[1]} was given back")
     assert shown_round(page) == rounds[2]
 
 
@@ -253,7 +253,7 @@ def test_the_keyboard_alone_is_enough(served, visit):
     page = one.open("/label")
     assert shown_round(page) == rounds[0]
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "To the answers"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the answers"
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") in ("1Calm", "1Calmguess")

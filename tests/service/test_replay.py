@@ -14,10 +14,10 @@ from osamd.cli.app import main
 from osamd.errors import InputError
 from osamd.service.engine import Engine
 from osamd.service.fold import Fold
+from osamd.service.inferred_schema import of_learner
 from osamd.service.log import Event, Log
 from osamd.service.replay import replay
-from osamd.service.schema import of_learner
-from osamd.service.state import Config, State, create
+from osamd.service.state import Config, ServiceState, create
 
 
 def stream(rounds: int, seed: int) -> tuple[Any, Any]:
@@ -162,6 +162,9 @@ class Recorded:
     def last(self) -> int:
         return len(self._events)
 
+    def begins(self) -> int:
+        return 0
+
     def all_since(self, seq: int) -> Any:
         return iter(self._events[seq:])
 
@@ -175,9 +178,10 @@ def in_memory(monkeypatch):
 
     monkeypatch.setattr(module, "_identity", lambda log: log.identity)
     monkeypatch.setattr(module, "_answered", answered)
+    monkeypatch.setattr(module, "schema_by", lambda log, schema: schema)
 
 
-def recorded(state: State, x: Any, y: Any) -> Recorded:
+def recorded(state: ServiceState, x: Any, y: Any) -> Recorded:
     """What the service writes of this stream, whose labels come at once; with the truth in place of its decisions, so
     that `same` counts the rounds that are right."""
     engine = Engine(state, Log("sqlite:///unused.sqlite"), lambda: 0.0)
@@ -208,7 +212,7 @@ def test_the_accuracy_of_a_replay_has_no_bias_and_its_interval_covers_the_truth(
     covered = 0
     for seed in range(STREAMS):
         learner = osamd.OSAMD(start=[2.0, 0.0, 0.0, 0.0], classes=names, sigma=1.0, seed=seed)
-        state = State(tmp_path, config, learner.to_bytes())
+        state = ServiceState(tmp_path, config, learner.to_bytes())
         before, after = replay(state, recorded(state, *stream(ROUNDS, seed)), sigma=0.3, eta=0.05)  # type: ignore[arg-type]
         assert after.asked < before.asked
         for name, played in (("recorded", before), ("replayed", after)):

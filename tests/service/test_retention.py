@@ -171,7 +171,7 @@ def test_all_answers_of_a_labeller_are_erased(tmp_path, log_url):
         assert signed == {"annabel/tab", "admin", retention.ERASED}
         assert [one["who"] for one in rows(state, service.log, service.engine)] == ["annabel/tab"]
         answer = service.do("answer", [(rounds[0], 1, "bob")])[0]
-        assert "somebody whose answers were erased" in answer.message
+        assert "an answer that was erased" in answer.message
         status = same_after_a_kill(service)
         assert status["told"] == 2
         with service.again() as again:
@@ -213,7 +213,7 @@ def test_the_commands_speak_to_a_running_service(tmp_path, capsys):
         assert main(["archive", "--url", served.url, "--days", "0"]) == 0
         assert "events to archive/events-to-" in capsys.readouterr().out
         assert main(["archive", "--url", served.url, "--days", "30"]) == 0
-        assert "Nothing is as old." in capsys.readouterr().out
+        assert "No event is that old." in capsys.readouterr().out
 
 
 def test_events_that_say_what_a_stream_is_are_never_archived(tmp_path, log_url):

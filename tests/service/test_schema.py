@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from osamd.errors import InputError
-from osamd.service.schema import LARGEST, Column, Image, Named, Schema, of_learner, of_table
+from osamd.service.inferred_schema import of_learner, of_table
+from osamd.service.schema import LARGEST, Image, NamedClass, SampleColumn, Schema
 
-CLASSES = [Named(name="cat"), Named(name="dog")]
+CLASSES = [NamedClass(name="cat"), NamedClass(name="dog")]
 
 MIXED = Schema(
     columns=[
-        Column(name="heat", unit="K"),
-        Column(name="on", kind="boolean", fill=0.25),
-        Column(name="city", kind="categorical", categories=["Bonn", "3", "(missing)"]),
-        Column(name="load", fill=-1.5),
+        SampleColumn(name="heat", unit="K"),
+        SampleColumn(name="on", kind="boolean", fill=0.25),
+        SampleColumn(name="city", kind="categorical", categories=["Bonn", "3", "(missing)"]),
+        SampleColumn(name="load", fill=-1.5),
     ],
     classes=CLASSES,
     ignored=["when"],
@@ -57,14 +58,14 @@ def test_what_is_missing_is_filled_where_the_schema_says_so():
 
 def test_a_category_without_a_feature_gives_zeros():
     assert MIXED.row([1.0, True, "Rome", 0.0]).tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
-    none = Schema(columns=[Column(name="c", kind="categorical", categories=["a", "b"])], classes=CLASSES)
+    none = Schema(columns=[SampleColumn(name="c", kind="categorical", categories=["a", "b"])], classes=CLASSES)
     assert none.row([None]).tolist() == [0.0, 0.0]
 
 
 def test_columns_that_are_ignored_may_come_and_unknown_ones_may_not():
     whole = {"heat": 1.0, "on": False, "city": "Bonn", "load": 2.0}
     assert MIXED.row(whole | {"when": "today"}).tolist() == MIXED.row(whole).tolist()
-    refused(MIXED, whole | {"where": 1}, "has a column 'where', which is not known")
+    refused(MIXED, whole | {"where": 1}, "has a column 'where', which the schema does not know")
     refused(MIXED, whole | {"when": "today", "where": 1}, "'where'")
 
 
@@ -157,10 +158,10 @@ def test_an_image_may_be_shown_inverted():
     [
         ([0.0, 1.0], "has 3 numbers, and this one has 2"),
         ([], "has 3 numbers, and this one has 0"),
-        ({"x": 1.0}, "list of the numbers of its pixels"),
-        ([0.0, None, 1.0], "list of the numbers"),
-        ([0.0, True, 1.0], "list of the numbers"),
-        ([0.0, "1", 1.0], "list of the numbers"),
+        ({"x": 1.0}, "list of its pixel values"),
+        ([0.0, None, 1.0], "list of its pixel values"),
+        ([0.0, True, 1.0], "list of its pixel values"),
+        ([0.0, "1", 1.0], "list of its pixel values"),
         ([0.0, math.nan, 1.0], "finite"),
         ([0.0, 10**400, 1.0], "finite"),
     ],

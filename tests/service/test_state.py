@@ -13,7 +13,7 @@ import osamd
 from osamd.errors import InputError
 from osamd.service import engine as engines
 from osamd.service import log as logs
-from osamd.service.schema import of_learner
+from osamd.service.inferred_schema import of_learner
 from osamd.service.state import CONFIG, START, create, open_state
 
 
@@ -64,14 +64,14 @@ def test_an_expiry_of_the_learner_becomes_one_of_the_service(tmp_path):
 
 def test_a_folder_is_made_once(tmp_path):
     linear_state(tmp_path / "state")
-    with pytest.raises(InputError, match="is a service already"):
+    with pytest.raises(InputError, match="is already a service"):
         linear_state(tmp_path / "state")
 
 
 def test_a_learner_that_waits_for_labels_is_refused(tmp_path):
     learner = osamd.OSAMD(features=WIDTH, sigma=1e9)
     assert learner.ask(row(1)).query
-    with pytest.raises(InputError, match="queries pending"):
+    with pytest.raises(InputError, match="pending queries"):
         create(tmp_path / "state", learner)
     assert not (tmp_path / "state").exists()
 
@@ -111,11 +111,11 @@ def test_a_network_that_draws_dropout_is_refused(tmp_path):
 
 
 def test_no_folder_no_settings_or_no_learner_is_no_service(tmp_path):
-    refused(tmp_path / "nothing", "is no service")
+    refused(tmp_path / "nothing", "is not a service")
     for name in (CONFIG, START):
         linear_state(tmp_path / name)
         (tmp_path / name / name).unlink()
-        refused(tmp_path / name, "is no service")
+        refused(tmp_path / name, "is not a service")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from browser import ARGUMENTS, CHROMIUM, DESKTOP, PHONE, Served, Watched, shown_
 
 import osamd  # noqa: E402
 from osamd.service import auth, server  # noqa: E402
-from osamd.service.schema import Column, Named, Schema  # noqa: E402
+from osamd.service.schema import NamedClass, SampleColumn, Schema  # noqa: E402
 from osamd.service.state import create, open_state  # noqa: E402
 
 expect = sync_api.expect
@@ -37,7 +37,7 @@ class Task(NamedTuple):
 
     title: str
     classes: list[str]
-    columns: list[Column]
+    columns: list[SampleColumn]
     sample: Any
     """The features and the display of the sample of this number."""
 
@@ -78,10 +78,13 @@ def record(number: int) -> dict[str, Any]:
     return {"features": values | {"remark": "Rattles when the valve opens."}}
 
 
-EMBEDDED = [Column(name=f"e{i + 1}") for i in range(8)]
+EMBEDDED = [SampleColumn(name=f"e{i + 1}") for i in range(8)]
 NUMBERS = [("temperature", "°C"), ("vibration", "mm/s"), ("pressure", "bar"), ("flow", "l/s")]
-RECORD = [Column(name=name, unit=unit, fill=0.0) for name, unit in NUMBERS]
-RECORD += [Column(name="line", kind="categorical", categories=["a", "b", "c"]), Column(name="night", kind="boolean")]
+RECORD = [SampleColumn(name=name, unit=unit, fill=0.0) for name, unit in NUMBERS]
+RECORD += [
+    SampleColumn(name="line", kind="categorical", categories=["a", "b", "c"]),
+    SampleColumn(name="night", kind="boolean"),
+]
 TASKS = {
     "text": Task("What do they want?", ["delivery", "invoice", "praise", "complaint", "login"], EMBEDDED, mail),
     "image": Task("Is the disc cracked?", ["whole", "cracked"], EMBEDDED, picture),
@@ -105,7 +108,7 @@ def served(folder: Path, task: Task) -> tuple[Served, dict[str, str]]:
     rows = np.random.default_rng(0).normal(size=(60, width))
     labels = [task.classes[i % len(task.classes)] for i in range(60)]
     learner = osamd.OSAMD.from_source(rows, labels, classes=task.classes, sigma=1e9, seed=0)
-    named = [Named(name=name, title=name.capitalize()) for name in task.classes]
+    named = [NamedClass(name=name, title=name.capitalize()) for name in task.classes]
     ignored = ["remark"] if task.columns is RECORD else []
     schema = Schema(
         title=task.title, columns=task.columns, classes=named, ignored=ignored, guidelines="Trust your eyes."

@@ -62,7 +62,7 @@ def test_no_command_runs_the_code_of_a_strangers_folder(strange, capsys):
     ):
         assert main(command) == 2, command
         said = capsys.readouterr().err
-        assert "names code that would be run, 'stranger:make'" in said, command
+        assert "names code to run, 'stranger:make'" in said, command
         assert "--trust-code" in said
     assert main(["token", "state", "--name", "ann"]) == 0
     assert main(["streams", "."]) == 0

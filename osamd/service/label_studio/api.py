@@ -12,41 +12,41 @@ from osamd.errors import InputError
 from osamd.service.label_studio.tasks import KEY, ROUND
 
 PAGE = 100
-"""Tasks that are read at a time."""
+"""Tasks read at a time."""
 LARGEST_IMPORT = 8 * 2**20
-"""Bytes of tasks in one request, about; Label Studio takes 250 MB."""
+"""Bytes of tasks per request, roughly; Label Studio accepts 250 MB."""
 
 
 class LabelStudioError(Exception):
-    """Label Studio did not do what was asked; `passing`: it may do so later, so try again."""
+    """Label Studio did not fulfil a request; `passing`: trying again later may help."""
 
     def __init__(self, message: str, passing: bool) -> None:
         super().__init__(message)
         self.passing = passing
 
 
-class Annotated(NamedTuple):
-    """A task there, and the first choice that somebody made."""
+class AnnotatedTask(NamedTuple):
+    """A task in Label Studio, and the first choice that somebody made."""
 
     id: int
     key: str
     updated_at: str
     choice: str | None
-    """None where nobody has chosen yet; a task that was skipped there has no choice."""
+    """None if nobody has chosen yet; a skipped task has no choice."""
     by: int | None
     """The number of the person in Label Studio."""
 
 
 class Project(NamedTuple):
-    """A project there."""
+    """A project in Label Studio."""
 
     id: int
     title: str
     label_config: str
 
 
-class Token(httpx.Auth):
-    """Either kind of token: a legacy one as it is; a personal access token is exchanged for short-lived ones."""
+class TokenAuth(httpx.Auth):
+    """Either kind of token: a legacy token is sent as it is, a personal one is exchanged for short-lived tokens."""
 
     requires_response_body = True
 
@@ -55,7 +55,7 @@ class Token(httpx.Auth):
         self._access: str | None = None
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        if self._token.count(".") != 2:  # no JSON web token
+        if self._token.count(".") != 2:  # not a JSON web token
             request.headers["authorization"] = f"Token {self._token}"
             yield request
             return
@@ -75,7 +75,7 @@ class LabelStudio:
 
     def __init__(self, url: str, token: str, timeout: float = 60.0) -> None:
         try:
-            self._http = httpx.Client(base_url=url, auth=Token(url, token), timeout=timeout, follow_redirects=True)
+            self._http = httpx.Client(base_url=url, auth=TokenAuth(url, token), timeout=timeout, follow_redirects=True)
         except httpx.InvalidURL as error:
             raise InputError(f"`--label-studio {url}`: {error}; give an address such as http://host:8080.") from error
 
@@ -94,7 +94,7 @@ class LabelStudio:
         self._call("PATCH", f"/api/projects/{project}", json={"label_config": label_config})
 
     def create_tasks(self, project: int, tasks: Sequence[Mapping[str, Any]]) -> None:
-        """Make tasks, some at a time."""
+        """Make tasks, in batches."""
         for some in _batches(tasks):
             self._call("POST", f"/api/projects/{project}/import", content=some)
 
@@ -102,8 +102,8 @@ class LabelStudio:
         chosen = {"selectedItems": {"all": False, "included": list(tasks)}}
         self._call("POST", "/api/dm/actions", params={"id": "delete_tasks", "project": project}, json=chosen)
 
-    def tasks(self, project: int, since: str | None = None) -> Iterator[Annotated]:
-        """The tasks of queries; of those, the ones that changed after this time, as Label Studio tells it."""
+    def tasks(self, project: int, since: str | None = None) -> Iterator[AnnotatedTask]:
+        """The tasks of queries, or only those that changed after this time (a text of Label Studio)."""
         wanted: list[dict[str, Any]] = [
             {"filter": f"filter:tasks:data.{ROUND}", "operator": "greater_or_equal", "type": "Number", "value": 0}
         ]
@@ -133,7 +133,9 @@ class LabelStudio:
         try:
             answer = self._http.request(method, path, **given)
         except (httpx.TransportError, httpx.TooManyRedirects) as error:
-            raise LabelStudioError(f"Label Studio at {self._http.base_url} does not answer ({error}).", True) from error
+            raise LabelStudioError(
+                f"Label Studio at {self._http.base_url} does not respond ({error}).", True
+            ) from error
         if answer.is_success:
             return answer.json() if answer.content else None
         passing = answer.status_code >= 500 or answer.status_code in (404, 408, 429)
@@ -147,7 +149,7 @@ def _why(answer: httpx.Response) -> str:
     except (ValueError, AttributeError):
         told = answer.reason_phrase
     if answer.status_code in (401, 403):
-        told += " Give a token of it by LABEL_STUDIO_API_KEY; its page Account & Settings has them."
+        told += " Set LABEL_STUDIO_API_KEY to a token; you find it under Account & Settings."
     return f"{answer.status_code} {told[:500]}"
 
 
@@ -155,12 +157,12 @@ def _project(told: Mapping[str, Any]) -> Project:
     return Project(int(told["id"]), str(told["title"]), str(told["label_config"]))
 
 
-def _annotated(task: Mapping[str, Any]) -> Annotated:
+def _annotated(task: Mapping[str, Any]) -> AnnotatedTask:
     made = sorted(task.get("annotations") or [], key=lambda one: one["id"])
     chosen = [(choice, one) for one in made if not one["was_cancelled"] for choice in _choices(one)]
     choice, annotation = chosen[0] if chosen else (None, {})
     key = str(task["data"].get(KEY, ""))
-    return Annotated(int(task["id"]), key, str(task["updated_at"]), choice, annotation.get("completed_by"))
+    return AnnotatedTask(int(task["id"]), key, str(task["updated_at"]), choice, annotation.get("completed_by"))
 
 
 def _choices(annotation: Mapping[str, Any]) -> list[str]:

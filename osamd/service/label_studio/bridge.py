@@ -1,12 +1,12 @@
-"""The bridge: each pass compares the queries that wait with the tasks in Label Studio, and does what is missing.
+"""The bridge: each pass compares the pending queries with the tasks in Label Studio, and does what is missing.
 
-- A query without a task gets one. A task carries the key of its query, so a bridge that was killed finds what it has
-  made.
-- The first choice of a task whose query waits is told as its answer. A query that was answered waits no more, so
-  nothing is told twice; the service, too, takes an answer once.
-- A task that nobody has answered, and whose query waits no more, is removed; so is a second task of one query.
+- A query without a task gets one. A task carries the key of its query, so a bridge that was killed finds the tasks it
+  has made.
+- The first choice in a task becomes the answer, if its query is pending. An answered query is no longer pending, so
+  nothing is passed on twice; the service, too, takes an answer only once.
+- A task that nobody has answered is removed if its query is no longer pending; so is a second task of one query.
 
-Most passes read only what changed there of late; now and then one reads all tasks, which mends whatever was missed.
+Most passes read only recent changes; now and then a pass reads all tasks, which repairs whatever was missed.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any, NamedTuple
 
 from osamd.client import Client, ServiceError
 from osamd.errors import InputError
-from osamd.service.label_studio.api import Annotated, LabelStudio, LabelStudioError, Project
+from osamd.service.label_studio.api import AnnotatedTask, LabelStudio, LabelStudioError, Project
 from osamd.service.label_studio.tasks import NONE, config, key_of, kinds_in, kinds_of, task
 
 MOST_QUERIES = 1000
-"""Queries that have a task at the same time: as many as the service lists."""
+"""The most queries that have a task at the same time: as many as the service lists."""
 READ_ALL = 300.0
 """Seconds between two passes that read all tasks."""
 OVERLAP = timedelta(seconds=60)
-"""A change may be seen that much later than Label Studio dates it, where its requests overlap."""
+"""A change may become visible this much later than its date in Label Studio, if requests overlap."""
 MOMENT = "%Y-%m-%dT%H:%M:%S.%fZ"
-"""How Label Studio writes a time; it refuses any other way."""
+"""The only format of times that Label Studio accepts."""
 LONGEST_WAIT = 60.0
-"""Seconds between two passes while one side does not answer."""
+"""Most seconds between two passes while one side does not respond."""
 ENDED = ("answered", "expired", "not-asked", "unknown")
 """Refusals of an answer that came too late."""
 
@@ -41,13 +41,13 @@ class Done(NamedTuple):
     made: int = 0
     answered: int = 0
     late: int = 0
-    """Answers to queries that somebody else has ended meanwhile."""
+    """Answers to queries that had ended in the meantime."""
     removed: int = 0
 
 
 class Bridge:
-    """See the module. `project` is the title or the number of the project there, that of the stream by default;
-    `predictions`: whether tasks carry the model's."""
+    """See the module. `project` is the title or the number of the project, by default the title of the stream;
+    `predictions`: whether tasks carry the model's prediction."""
 
     def __init__(
         self, service: Client, studio: LabelStudio, project: str | None = None, predictions: bool = True
@@ -55,14 +55,14 @@ class Bridge:
         self._service, self._studio, self._named, self._predictions = service, studio, project, predictions
         self._project: Project | None = None
         self._open: dict[str, int] = {}
-        """The tasks that nobody has answered, as far as is known, by their keys."""
+        """The tasks that nobody has answered, as far as known, by their keys."""
         self._made: set[str] = set()
-        """The keys of all tasks, as far as is known."""
+        """The keys of all tasks, as far as known."""
         self._since: str | None = None
         self._read_all_at = -READ_ALL
 
     def step(self) -> Done:
-        """One pass; whatever breaks it off, the next one looks at everything anew and goes on."""
+        """One pass. If it is interrupted, the next one reads everything again and continues."""
         try:
             return self._step()
         except (ServiceError, LabelStudioError):
@@ -78,7 +78,7 @@ class Bridge:
         kinds, completed = kinds_in(project.label_config, schema)
         if completed is not None:
             self._studio.set_config(project.id, completed)
-            self._project = None  # look again next time
+            self._project = None  # read it again next time
         tasks, doubles = self._read(project)
         answered, late = self._tell(schema, [one for one in tasks if one.key in waiting and one.choice is not None])
         missing = [query for key, query in waiting.items() if key not in self._made]
@@ -108,18 +108,18 @@ class Bridge:
         if not found and queries:
             self._studio.create_project(
                 title=title,
-                description="Made by osamd: its tasks are the queries of a stream.",
+                description="Made by osamd; its tasks are the queries of a stream.",
                 label_config=config(schema, kinds_of(queries), any(query["display"] for query in queries)),
                 expert_instruction=schema["guidelines"],
                 show_instruction=bool(schema["guidelines"]),
                 show_collab_predictions=schema["show_guess"],
             )
-            found = self._studio.projects(title)  # another bridge may have made one before: the first one counts
+            found = self._studio.projects(title)  # another bridge may have made one, too: the first one counts
         self._project = found[0] if found else None
         return self._project
 
-    def _read(self, project: Project) -> tuple[list[Annotated], list[int]]:
-        """The tasks that changed of late, or all of them; and second tasks of a query that nobody has answered."""
+    def _read(self, project: Project) -> tuple[list[AnnotatedTask], list[int]]:
+        """The recently changed tasks, or all of them; and the unanswered second tasks of a query."""
         everything = time.monotonic() - self._read_all_at >= READ_ALL
         tasks = [one for one in self._studio.tasks(project.id, None if everything else self._since) if one.key]
         if everything:
@@ -133,8 +133,8 @@ class Bridge:
                 doubles.append(one.id)
         return tasks, doubles
 
-    def _tell(self, schema: dict[str, Any], tasks: Sequence[Annotated]) -> tuple[int, int]:
-        """Tell these answers; how many were taken, and how many came too late."""
+    def _tell(self, schema: dict[str, Any], tasks: Sequence[AnnotatedTask]) -> tuple[int, int]:
+        """Pass on these answers, and return how many were accepted and how many came too late."""
         names = {one["title"]: str(one["name"]) for one in schema["classes"]}  # for projects without aliases
         names |= {name: name for name in names.values()}
         labels, taken, late = [], 0, 0
@@ -154,7 +154,7 @@ class Bridge:
         try:
             self._service.none(number, who)
         except ServiceError as error:
-            if error.code in (*ENDED, "held"):  # somebody on the label page looks at it: they decide
+            if error.code in (*ENDED, "held"):  # somebody on the label page holds it: they decide
                 return False
             raise
         return True
@@ -163,8 +163,8 @@ class Bridge:
 def run(
     bridge: Bridge, wait: Callable[[float], bool], say: Callable[[str], None], every: float, once: bool = False
 ) -> None:
-    """Pass after pass, until `wait`, which waits for so many seconds, says to end. Where one side is gone, its error is
-    said once, and the passes go on, more seldom; what no waiting mends ends the bridge."""
+    """Make passes until `wait`, which waits for some seconds, returns False. If one side does not respond, its error is
+    printed once and passes become less frequent; an error that waiting cannot fix ends the bridge."""
     pause, said = every, ""
     while True:
         try:

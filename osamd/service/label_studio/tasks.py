@@ -1,4 +1,4 @@
-"""Queries as tasks of Label Studio: what people see there, the model's prediction, and the key that ties the two."""
+"""Queries as tasks of Label Studio: what people see, the model's prediction, and the key that links the two."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import numpy as np
 from osamd.errors import InputError
 
 KEY, ROUND = "osamd_key", "osamd_round"
-"""The fields of a task by which the bridge knows it again."""
+"""The fields of a task by which the bridge recognises it."""
 NONE = "osamd:none-of-these"
-"""The choice that no class fits."""
+"""The choice for "no class fits"."""
 MOST_FIELDS = 50
-"""Values of a sample that a task shows; more are counted."""
+"""The most values of a sample that a task shows; the others are only counted."""
 SMALLEST_SIDE = 256
-"""Pixels that the longer side of a small image gets at least, so that people see something."""
+"""The least pixels of the longer side of an image; smaller images are enlarged."""
 TAGS = {
     "image": {"tag": "Image", "zoom": "true", "zoomControl": "true"},
     "audio": {"tag": "Audio"},
@@ -29,7 +29,7 @@ TAGS = {
     "link": {"tag": "HyperText"},
     "values": {"tag": "Table"},
 }
-"""What a labelling configuration shows beside the text, and how; `values` are the numbers that the model gets."""
+"""What a labelling configuration shows besides the text, and how; `values` are the numbers that the model gets."""
 
 Fetch = Callable[[int, str], tuple[str, bytes]]
 """Gets the image or the sound of a round from the service: its type and its bytes."""
@@ -45,7 +45,7 @@ def key_of(query: Mapping[str, Any]) -> str:
 
 
 def kinds_of(queries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What of `TAGS` these queries have to show."""
+    """The entries of `TAGS` that these queries contain."""
     return [kind for kind in TAGS if any(_has(kind, query) for query in queries)]
 
 
@@ -59,7 +59,7 @@ def _has(kind: str, query: Mapping[str, Any]) -> bool:
 def config(schema: Mapping[str, Any], kinds: Sequence[str], folded: bool = False) -> str:
     """The labelling configuration of a stream: what a sample shows, and beside it the classes.
 
-    `folded`: people judge what was sent for them to see, so the values are shown to whoever unfolds them.
+    `folded`: people judge what was sent for them to see, so the values are collapsed.
     """
     view = ET.Element("View", style="display: flex; gap: 24px")
     shown = ET.SubElement(view, "View", style="flex: 3; min-width: 0")
@@ -86,7 +86,7 @@ def _choice(one: Mapping[str, Any], schema: Mapping[str, Any]) -> ET.Element:
 
 
 def kinds_in(label_config: str, schema: Mapping[str, Any]) -> tuple[list[str], str | None]:
-    """What a project's configuration shows; and the same with the classes that it lacks, where it lacks some."""
+    """What a project's configuration shows, and if it lacks classes, the configuration with them added."""
     try:
         view = ET.fromstring(label_config)
     except ET.ParseError:
@@ -95,7 +95,7 @@ def kinds_in(label_config: str, schema: Mapping[str, Any]) -> tuple[list[str], s
     values = {one.get("value") for one in view.iter()}
     if choices is None or "$sample" not in values:
         raise InputError(
-            "the project in Label Studio must show $sample and have Choices named label; let the bridge make one, by"
+            "the project in Label Studio must show $sample and have Choices named label; let the bridge make one with"
             " another --project, and change that as you like."
         )
     known = {one.get("alias", one.get("value")) for one in choices.iter("Choice")}
@@ -162,7 +162,7 @@ def _audio(query: Mapping[str, Any], fetch: Fetch) -> str:
 
 
 def _inline(kind: str, content: bytes) -> str:
-    """As an address that holds it all: who looks at a task has no token of the service."""
+    """The content as a data URL: people in Label Studio have no token of the service."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
@@ -172,7 +172,7 @@ def png(image: Mapping[str, Any]) -> bytes:
     times = max(1, SMALLEST_SIDE // max(image["height"], image["width"]))
     pixels = np.round(255 * shares).astype(np.uint8).repeat(times, axis=0).repeat(times, axis=1)
     height, width, channels = pixels.shape
-    lines = np.zeros((height, 1 + width * channels), dtype=np.uint8)  # each begins with the number of its filter: none
+    lines = np.zeros((height, 1 + width * channels), dtype=np.uint8)  # each line begins with its filter type: none
     lines[:, 1:] = pixels.reshape(height, -1)
     head = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
     parts = ((b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes())), (b"IEND", b""))

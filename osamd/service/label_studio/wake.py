@@ -1,4 +1,4 @@
-"""Waking the bridge by a webhook: whatever Label Studio posts, the bridge looks at once, and believes none of it."""
+"""A webhook that wakes the bridge: whatever Label Studio posts starts a pass, and its content is ignored."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from osamd.errors import InputError
 
 LARGEST = 2**20
-"""Bytes of a body that are read, and forgotten."""
+"""The largest body that is read (and dropped), in bytes."""
 
 
 @contextmanager
 def listening(place: str | None, wake: threading.Event) -> Iterator[str]:
-    """Set `wake` at every POST to HOST:PORT, while it lasts; nothing where no place is given. Yields the address."""
+    """Set `wake` on every POST to HOST:PORT and yield the address; without a place, do nothing."""
     if place is None:
         yield ""
         return
@@ -42,9 +42,9 @@ def _handler(wake: threading.Event) -> type[BaseHTTPRequestHandler]:
             length = self.headers.get("content-length", "0")
             if length.isdecimal() and int(length) <= LARGEST:
                 self.rfile.read(int(length))
+            wake.set()
             self.send_response(204)
             self.end_headers()
-            wake.set()
 
         def log_message(self, *_: object) -> None:
             return

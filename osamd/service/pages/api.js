@@ -1,14 +1,14 @@
-// The service, as the pages speak to it: calls with JSON, and the live events.
+// How the pages talk to the service: JSON calls and live events.
 
 import { here, kept } from "./dom.js";
 
 const TIMEOUT = 20_000; // ms; a claim or a label takes milliseconds
-const POLL_SHOWN = 3_000; // ms between looks at the status while no events come
+const POLL_SHOWN = 3_000; // ms between two requests for the status while no events arrive
 const POLL_HIDDEN = 15_000;
-const REOPEN = [1_000, 2_000, 5_000, 10_000]; // ms before the events are asked for again
-const SILENCE = 40_000; // ms; the service says how it stands every 15 s at least
+const REOPEN = [1_000, 2_000, 5_000, 10_000]; // ms before the events are requested again
+const SILENCE = 40_000; // ms; the service sends its status at least every 15 s
 
-/** A call that did not succeed. `passing`: trying again may help. `code`: the stable code of the service. */
+/** A failed call. `passing`: trying again may help. `code`: the stable code of the service. */
 export class Refused extends Error {
   constructor(message, { status = 0, code = "", passing = false } = {}) {
     super(message.charAt(0).toUpperCase() + message.slice(1));
@@ -16,7 +16,7 @@ export class Refused extends Error {
   }
 }
 
-/** The answer to one call; without a valid login the page goes to /login and comes back. */
+/** The response to one call; without a valid login, the page goes to /login and comes back. */
 export async function call(method, path, body = undefined, { keepalive = false } = {}) {
   const request = { method, keepalive, headers: { Accept: "application/json" }, signal: AbortSignal.timeout(TIMEOUT) };
   if (body !== undefined) {
@@ -29,7 +29,7 @@ export async function call(method, path, body = undefined, { keepalive = false }
     response = await fetch(here(path), request);
     answer = await response.json();
   } catch (reason) {
-    if (response?.ok === false) answer = null; // an error without JSON, of a proxy perhaps
+    if (response?.ok === false) answer = null; // an error without JSON, perhaps from a proxy
     else throw new Refused("The service cannot be reached.", { passing: true, cause: reason });
   }
   if (response.ok) return answer;
@@ -45,8 +45,8 @@ export async function call(method, path, body = undefined, { keepalive = false }
 /**
  * Calls handlers[kind](document) on every event of the service, and handlers.connection("live" | "polling" | "lost").
  *
- * Where no events come (they are cut, or the page is hidden), the status is looked at every few seconds. Hidden pages hold
- * no open connection, since a browser allows six to one address in all.
+ * If no events arrive (they are blocked, or the page is hidden), the status is requested every few seconds. Hidden pages
+ * keep no connection open, since a browser allows only six per address.
  */
 export function listen(handlers) {
   let source = null;
@@ -64,7 +64,7 @@ export function listen(handlers) {
   const open = () => {
     close();
     const opened = (source = new EventSource(here("/v1/events")));
-    lookIn(POLL_SHOWN); // should it never open
+    lookIn(POLL_SHOWN); // in case it never opens
     for (const [kind, handle] of Object.entries(handlers)) {
       if (kind === "connection") continue;
       opened.addEventListener(kind, (event) => {
@@ -76,7 +76,7 @@ export function listen(handlers) {
     }
     opened.onerror = () => {
       if (opened !== source) return;
-      const refused = opened.readyState === EventSource.CLOSED; // the browser then does not try again by itself
+      const refused = opened.readyState === EventSource.CLOSED; // then the browser does not retry by itself
       if (refused) close();
       lookIn(refused ? REOPEN[Math.min(refusals++, REOPEN.length - 1)] : REOPEN[0]);
     };

@@ -1,4 +1,4 @@
-// A chart over rounds: lines, a band, or stacked shares, with a legend that reads out the point under pointer or keyboard.
+// A chart over rounds: lines, a band, or stacked shares. Its legend shows the values at the pointer or keyboard position.
 
 import { compact, count, el, moment, setText, short, svg } from "./dom.js";
 import { apart, nearest, runs, scale, span, ticks } from "./scale.js";
@@ -7,18 +7,18 @@ const LEFT = 64;
 const TOP = 12;
 const BOTTOM = 40;
 const HEIGHT = 230;
-const LABELLED = 520; // px of width from which on lines are labelled at their end
+const LABELLED = 520; // px of width from which on lines are labelled at their ends
 const ROWS = 12; // rows of the table for screen readers
 let made = 0;
 
 /**
  * `title`, `y` (what the axis shows) and `format` (a number as text) are given once. `show` gets
  * {rounds, at, series, range, empty}; series: [{name, values, slot, low, high, fixed}], slot: colour and dashes,
- * low and high: a band, fixed: a line that is the same everywhere. `stacked`: values are shares, one upon the other.
+ * low and high: a band, fixed: a horizontal line. `stacked`: values are shares that are drawn on top of each other.
  */
 export class Chart {
   #data = { rounds: [], at: [], series: [] };
-  #at = null; // the point read out; null: the last one
+  #at = null; // the selected point; null: the last one
 
   constructor(root, { title, about, y, format, stacked = false, wide = false }) {
     Object.assign(this, { title, y, format, stacked });
@@ -47,7 +47,7 @@ export class Chart {
 
   show(data) {
     const round = this.#at === null ? null : this.#data.rounds[this.#at];
-    this.#at = round === null || !data.rounds.length ? null : nearest(data.rounds, round); // what is read out stays
+    this.#at = round === null || !data.rounds.length ? null : nearest(data.rounds, round); // the selection stays
     this.#data = data;
     this.#legend();
     this.#draw();
@@ -130,7 +130,7 @@ export class Chart {
     return parts;
   }
 
-  /** Share upon share; the first one lies at the bottom. A point stands for the rounds since the point before it. */
+  /** Stacks the shares, the first one at the bottom. A point stands for the rounds since the point before it. */
   #stack(y) {
     const { rounds, series } = this.#data;
     const known = rounds.map((_, i) => i).filter((i) => series.every(({ values }) => Number.isFinite(values[i])));
@@ -200,7 +200,7 @@ export class Chart {
     event.preventDefault();
   }
 
-  /** Reads out one point: in the legend, by a line and dots on the paper, and for screen readers. */
+  /** Selects one point: in the legend, with a line and dots in the plot, and for screen readers. */
   #read(at) {
     const { rounds, at: times, series } = this.#data;
     this.#at = at;
@@ -231,7 +231,7 @@ export class Chart {
     return low && Number.isFinite(low[i]) ? `${text} (${this.format(low[i])} to ${this.format(high[i])})` : text;
   }
 
-  /** Some points as a table that only screen readers meet. */
+  /** Some of the points as a table for screen readers. */
   #tabulate() {
     const { rounds, series } = this.#data;
     const number = Math.min(ROWS, rounds.length);

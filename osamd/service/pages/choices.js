@@ -5,13 +5,13 @@ import { byId, el, setText } from "./dom.js";
 export const RESERVED = "usdngh"; // undo, skip, don't know, none of these, guess, history
 const LETTERS = [..."abcdefghijklmnopqrstuvwxyz"].filter((letter) => !RESERVED.includes(letter));
 const KEYS = [..."123456789", ...LETTERS]; // of the first class, the second, ...
-const SEARCHED = 10; // classes from which on a box to find one is shown
+const SEARCHED = 10; // the number of classes from which on a search box is shown
 
 export class Choices {
   #root = byId("choices");
   #box = byId("seek");
 
-  /** `answer(i)` is called with the place of the class that was chosen. */
+  /** Calls `answer(i)` with the index of the chosen class. */
   constructor(classes, answer) {
     this.classes = classes;
     this.keys = keysOf(classes.map(({ title }) => title));
@@ -23,16 +23,16 @@ export class Choices {
     this.#box.hidden = classes.length < SEARCHED;
     byId("finds").hidden = this.#box.hidden;
     this.#box.placeholder = `Find in ${classes.length} classes`;
-    this.#box.oninput = () => this.#seek(); // in place of those of the classes before
+    this.#box.oninput = () => this.#seek(); // replaces the handler for the former classes
     this.#box.onkeydown = (event) => this.#picked(event, answer);
   }
 
-  /** Whether a query is there to be answered. */
+  /** Whether there is a query to answer. */
   enable(can) {
     for (const button of this.buttons) button.setAttribute("aria-disabled", can ? "false" : "true");
   }
 
-  /** Marks the class that the model guesses; none for null. */
+  /** Marks the class that the model guesses; null marks none. */
   mark(guess) {
     this.buttons.forEach((button, i) => {
       const guessed = guess !== null && this.classes[i].name === guess;
@@ -44,7 +44,7 @@ export class Choices {
     this.#root.scrollTop = guessed ? guessed.offsetTop - middle : 0;
   }
 
-  /** The place of the class that a key stands for, -1 for none. */
+  /** The index of the class of a key, or -1. */
   place(key) {
     return this.keys.indexOf(key);
   }
@@ -55,11 +55,11 @@ export class Choices {
     this.#box.select();
   }
 
-  /** Shows that a class was chosen, and all classes again. */
+  /** Shows that a class was chosen, and then all classes again. */
   given(i) {
     const button = this.buttons[i];
     button.classList.remove("given");
-    void button.offsetWidth; // starts the flash anew
+    void button.offsetWidth; // restarts the flash
     button.classList.add("given");
     this.#clear();
   }
@@ -103,7 +103,7 @@ export class Choices {
   }
 }
 
-/** The keys of the classes: their names where each is one letter or digit of its own, or else 1, 2, ..., 9, A, B, ... */
+/** The keys of the classes: their names if these are distinct letters or digits, otherwise 1, 2, ..., 9, A, B, ... */
 function keysOf(titles) {
   const own = titles.map((title) => title.toLowerCase());
   const fit = own.every((key) => /^[0-9a-z]$/.test(key) && !RESERVED.includes(key));

@@ -1,4 +1,4 @@
-// The dashboard: the numbers of now, live, and the charts of all rounds.
+// The dashboard: live numbers, and charts over all rounds.
 
 import { call, listen } from "./api.js";
 import { Chart } from "./chart.js";
@@ -7,10 +7,10 @@ import { schemaOf, showConnection } from "./frame.js";
 import { quantile, span } from "./scale.js";
 
 const POINTS = 300;
-const LABELS_NEEDED = 20; // with fewer the service gives no accuracy
-const REFRESH = 2_000; // ms between two looks at the history, at least
-const STACKED = 7; // classes that are stacked; of more, the commonest get lines
-const LINES = 6; // the commonest, then
+const LABELS_NEEDED = 20; // with fewer labels, the service gives no accuracy
+const REFRESH = 2_000; // least ms between two requests for the history
+const STACKED = 7; // the most classes that are stacked; with more, the most common ones get lines
+const LINES = 6; // the number of those lines
 const GROUPS = 60; // points of the class mix, at most
 const clip = (share) => (Number.isFinite(share) ? Math.min(1, Math.max(0, share)) : share); // estimates may pass 1
 const most = (values, least) => Math.max(least, ...values.filter(Number.isFinite));
@@ -20,14 +20,14 @@ const fine = (value, tick) => percent(value, tick && Math.round(1000 * value) % 
 const charts = byId("charts");
 const accuracy = new Chart(charts, {
   title: "Accuracy",
-  about: "Share of decisions that were right, estimated from the labels, with its interval.",
-  y: "right decisions",
+  about: "Share of correct decisions, estimated from the labels, with its interval.",
+  y: "correct decisions",
   format: fine,
   wide: true,
 });
 const spending = new Chart(charts, {
   title: "Labels asked for",
-  about: "Of all rounds, against the budget.",
+  about: "Labels asked for per round, and the budget.",
   y: "of rounds",
   format: fine,
 });
@@ -35,7 +35,7 @@ const mix = { root: charts, chart: null, stacked: null };
 showMix(true);
 const margin = new Chart(charts, {
   title: "Margin",
-  about: "Mean lead of the decided class: how sure the model is.",
+  about: "Mean margin of the decision: how sure the model is.",
   y: "mean margin",
   format: number,
 });
@@ -53,12 +53,12 @@ const answers = new Chart(charts, {
 });
 const waiting = new Chart(charts, {
   title: "Waiting",
-  about: "Questions that wait for an answer.",
+  about: "Questions waiting for an answer.",
   y: "questions",
   format: compact,
 });
 
-let titles = new Map(); // what people call the classes
+let titles = new Map(); // the titles of the classes
 
 async function learnTitles() {
   const { classes } = await schemaOf();
@@ -75,19 +75,19 @@ function showStatus(status) {
   byId("rounds").title = count(status.rounds);
   const known = Number.isFinite(all.value);
   const lately = Number.isFinite(recent.value) ? `lately ${percent(clip(recent.value))} (${between(recent)})` : "";
-  const from = known ? `${between(all)}, from ${compact(all.labels)} labels` : `too few labels: ${all.labels}, and ${LABELS_NEEDED} are needed`;
+  const from = known ? `${between(all)}, from ${compact(all.labels)} labels` : `too few labels: ${all.labels} of ${LABELS_NEEDED} needed`;
   tile("accuracy", percent(clip(all.value)), from);
   setText(byId("accuracy-recent"), lately);
-  byId("accuracy-about").title = `With a probability of ${percent(all.level, 0)} it is within this interval.`;
+  byId("accuracy-about").title = `A ${percent(all.level, 0)} confidence interval.`;
   const limit = budget.rate === null ? "no budget set" : `budget ${percent(budget.rate)}`;
   const since = budget.since ? ` since round ${compact(budget.since)}` : "";
   tile("asked", percent(budget.spent), `${limit}${since} · ${compact(status.asked)} asked`);
   const rest = ["held", "told", "expired"].map((name) => `${compact(status[name])} ${name}`);
   tile("pending", compact(status.pending), rest.join(" · "));
   setText(byId("agreement"), agreement(status.second_opinions));
-  const alike = status.method === "osamd-preset"; // its mixture decides, and gives the pseudolabel
+  const alike = status.method === "osamd-preset"; // its decision is also the pseudolabel
   quarrel.figure.hidden = alike;
-  waiting.figure.classList.toggle("wide", alike); // no gap where five charts are left beside the first
+  waiting.figure.classList.toggle("wide", alike); // avoids a gap when only five charts follow the first
   showHealth(health, status);
   document.title = `${health.state === "alarm" ? "Alarm" : "Dashboard"} · ${byId("task").textContent || "osamd"}`;
   now = status;
@@ -107,14 +107,14 @@ function tile(id, text, about) {
 const WORDS = { fine: "Fine", unknown: "Unknown", alarm: "Alarm" };
 
 function showHealth({ state, why, remedy }, { rounds, wild }) {
-  const before = now?.health.state === "alarm"; // only the change is spoken
+  const before = now?.health.state === "alarm"; // only changes are spoken
   const alarm = state === "alarm";
   if (alarm !== before) setText(byId("spoken"), alarm ? `Alarm. ${why}` : "The alarm is over.");
   byId("health-tile").classList.toggle("alarm", alarm);
   byId("health-tile").classList.toggle("unknown", state === "unknown");
   setText(byId("health"), rounds === 0 ? UNKNOWN : WORDS[state]);
   const parts = [why, remedy];
-  if (wild.count) parts.push(`${count(wild.count)} wild samples were refused: ${wild.last}`);
+  if (wild.count) parts.push(`${count(wild.count)} samples with extreme values were refused: ${wild.last}`);
   setText(byId("health-about"), parts.filter(Boolean).join(" "));
 }
 
@@ -127,7 +127,7 @@ function agreement({ share: agreed, low, high, number: samples }) {
 
 const drawn = { rounds: -1, told: -1, at: -Infinity, timer: 0 };
 
-/** Fetches the history and draws it, at most once in REFRESH ms. */
+/** Fetches the history and draws it, at most once per REFRESH ms. */
 function refresh() {
   if (drawn.timer) return;
   const wait = Math.max(0, drawn.at + REFRESH - performance.now());
@@ -142,7 +142,7 @@ function refresh() {
   }, wait);
 }
 
-/** The points and, where rounds have been since the last of them, one more from the status. */
+/** The points, and one more from the status if there were rounds since the last one. */
 function upToNow(points) {
   const { rounds, asked, told, expired, pending, accuracy: all, recent, health } = now;
   if (rounds <= (points.at(-1)?.round ?? 0)) return points;
@@ -161,7 +161,7 @@ function draw({ points, classes }) {
   const band = low.map((bound, i) => (Number.isFinite(value[i]) ? bound : NaN)); // [0, 1] before any label
   const roof = high.map((bound, i) => (Number.isFinite(value[i]) ? bound : NaN));
   const near = (name) => column(name).map((bound, i) => (Number.isFinite(recent[i]) ? clip(bound) : NaN));
-  const steady = [...value, ...recent, quantile(band, 0.15), quantile(roof, 0.85)]; // the first bands are as wide as all
+  const steady = [...value, ...recent, quantile(band, 0.15), quantile(roof, 0.85)]; // the first bands cover everything
   accuracy.show({
     ...x,
     series: [
@@ -191,7 +191,7 @@ function draw({ points, classes }) {
   waiting.show(only("waiting", column("pending"), [0, 1.15 * most(column("pending"), 4)]));
 }
 
-/** Labels asked for a round: of all rounds so far, and of the last twentieth of the points. */
+/** Labels asked for per round: over all rounds so far, and over the last twentieth of the points. */
 function rates(rounds, asked) {
   const lag = Math.max(1, Math.round(rounds.length / 20));
   const all = rounds.map((round, i) => (round ? asked[i] / round : NaN));
@@ -201,13 +201,13 @@ function rates(rounds, asked) {
 
 function showMix(stacked) {
   if (mix.stacked === stacked) return;
-  const about = stacked ? "Share of each class in the decisions." : "Share of the commonest classes in the decisions.";
+  const about = stacked ? "Share of each class in the decisions." : "Share of the most common classes in the decisions.";
   const made = new Chart(mix.root, { title: "Class mix", about, y: "of decisions", format: share, stacked });
   if (mix.chart) mix.chart.figure.replaceWith(made.figure);
   Object.assign(mix, { chart: made, stacked });
 }
 
-/** Neighbouring points joined to at most GROUPS, since the shares of a few rounds say little. */
+/** Joins neighbouring points into at most GROUPS, because the shares of a few rounds say little. */
 function joined(points) {
   const size = Math.ceil(points.length / GROUPS);
   const starts = points.map((_, i) => i).filter((i) => i % size === 0);
@@ -229,7 +229,7 @@ function drawMix(all, classes) {
   const points = joined(all.filter(({ decided }) => decided?.length));
   const x = { rounds: points.map(({ round }) => round), at: points.map(({ at }) => at) };
   const named = (name) => titles.get(String(name)) ?? String(name);
-  const shares = (k) => points.map(({ decided }) => decided[k] ?? 0); // a class that was added later
+  const shares = (k) => points.map(({ decided }) => decided[k] ?? 0); // 0 before a class was added
   let series = classes.map((name, k) => ({ name: named(name), values: shares(k), slot: k }));
   const stacked = classes.length <= STACKED;
   if (!stacked) {

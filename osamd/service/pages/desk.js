@@ -1,27 +1,27 @@
-// What one tab has on its desk: the samples it has claimed, the answer it can still take back, and the answers on their way.
+// The desk of one tab: the samples it has claimed, the answer that can still be taken back, and the answers being sent.
 //
-// An answer is staged first. It is sent when the next one is given, when UNDO ms have passed, or when the page is hidden;
-// from then on the service has it, and sending it twice does no harm ("repeated").
+// An answer is staged first. It is sent when the next one is given, after UNDO ms, or when the page is hidden. From then on
+// the service has it, and sending it twice does no harm ("repeated").
 
 import { call } from "./api.js";
 import { count, kept, within } from "./dom.js";
 
 export const UNDO = 5_000; // ms in which an answer can be taken back
 const AHEAD = 2; // samples claimed: the one shown and the next
-const LEASE = 60; // s; the time after which a closed tab gives its samples back
+const LEASE = 60; // s; a closed tab gives its samples back after this time
 const RENEW = 20_000; // ms; three times within a lease
-const RETRY = 5_000; // ms after a claim that did not come through
-const QUIET = 2_000; // ms without a claim after one that brought nothing
-const COPY = 100; // ms in which another tab says that it has the same name
-const ENDED = { skip: " skipped", unsure: ": you cannot tell, and others are asked", none: ": no class fits" };
+const RETRY = 5_000; // ms after a claim that failed
+const QUIET = 2_000; // ms without a claim after one that returned nothing
+const COPY = 100; // ms for another tab to say that it has the same name
+const ENDED = { skip: " skipped", unsure: ": you don’t know, so others are asked", none: ": no class fits" };
 const BACK_OFF = [1, 2, 4, 8, 15, 30]; // s before an answer is sent again
 
 export class Desk {
   queue = []; // the first one is shown
   staged = null; // {round, label, title, query}
   outbox = []; // [{round, label, title}], the first one is being sent
-  ready = false; // whether the service has been asked once
-  failing = false; // whether the last call did not come through
+  ready = false; // whether the service has answered once
+  failing = false; // whether the last call failed
 
   #skipping = new Set();
   #claiming = false;
@@ -32,7 +32,7 @@ export class Desk {
   #timer = 0;
   #wake = () => {};
 
-  /** `changed()` is called whenever something is to be shown anew, `say(text)` to tell the person. */
+  /** Calls `changed()` whenever the page must be redrawn, and `say(text)` to tell the person something. */
   constructor({ changed, say, order }) {
     Object.assign(this, { changed, say, order });
     this.holder = kept.get("sessionStorage", "osamd-holder") ?? this.#newHolder();
@@ -45,18 +45,18 @@ export class Desk {
     setInterval(() => document.hidden || this.refill(), RENEW);
   }
 
-  /** Whether more may come in a moment. */
+  /** Whether more samples may come in a moment. */
   get busy() {
     return this.#claiming || this.#skipping.size > 0;
   }
 
   async start() {
-    if (this.outbox.length) await this.#nap(COPY); // a copy of a tab then knows that these are not its own
-    await this.#drain(1); // what the page before this one sent as it closed may not have arrived
+    if (this.outbox.length) await this.#nap(COPY); // by then a duplicated tab knows that these are not its own
+    await this.#drain(1); // what the previous page sent while closing may not have arrived
     await this.refill();
   }
 
-  /** Answers the sample that is shown; the answer before this one is sent. */
+  /** Answers the sample that is shown, and sends the answer before it. */
   answer(label, title) {
     const query = this.queue.shift();
     if (!query) return;
@@ -74,7 +74,7 @@ export class Desk {
   /** Takes the staged answer back and shows its sample again. */
   undo() {
     if (!this.staged) {
-      this.say(this.answered ? "The last answer has been sent, and stands." : "There is no answer to take back.");
+      this.say(this.answered ? "The last answer has been sent and can no longer be taken back." : "There is no answer to take back.");
       return;
     }
     clearTimeout(this.#timer);
@@ -86,12 +86,12 @@ export class Desk {
     this.changed();
   }
 
-  /** Puts the sample that is shown behind all others. */
+  /** Moves the sample that is shown behind all others. */
   skip() {
     return this.end("skip");
   }
 
-  /** Lets go of the sample that is shown without a class: "skip", "unsure" or "none". */
+  /** Ends the sample that is shown without a class: "skip", "unsure" or "none". */
   async end(how) {
     const query = this.queue.shift();
     if (!query) return;
@@ -103,14 +103,14 @@ export class Desk {
     try {
       await call("POST", `/v1/queries/${round}/${how}`, { holder: this.holder });
     } catch (refused) {
-      this.say(`${refused.message} Round ${count(round)} is as it was.`);
+      this.say(`${refused.message} Round ${count(round)} is unchanged.`);
     }
     this.#skipping.delete(round);
     await this.refill();
-    if (how === "skip" && this.queue[0]?.round === round) this.say("Skipped, but nothing else waits: here it is again.");
+    if (how === "skip" && this.queue[0]?.round === round) this.say("Skipped, but no other question is waiting: here it is again.");
   }
 
-  /** From now on the staged answer is on its way. */
+  /** Moves the staged answer to the outbox. */
   commit() {
     this.#seal();
     this.#save();
@@ -130,10 +130,10 @@ export class Desk {
   flush() {
     const waiting = this.#sending ? this.outbox.slice() : [];
     this.commit();
-    if (waiting.length) for (const answer of this.outbox) this.#post(answer).catch(() => {}); // beside those being tried
+    if (waiting.length) for (const answer of this.outbox) this.#post(answer).catch(() => {}); // in addition to the running attempts
   }
 
-  /** Somebody else answered a round, or it expired: it leaves the desk. */
+  /** Removes a round that somebody else answered, or that expired. */
   gone(round, how) {
     const shown = this.queue[0]?.round === round;
     const rest = this.queue.filter((query) => query.round !== round);
@@ -145,12 +145,12 @@ export class Desk {
     this.changed();
   }
 
-  /** Called for each new query: one more waits. */
+  /** Called for each new query. */
   arrived() {
     if (this.queue.length < AHEAD) this.refill();
   }
 
-  /** Called with each status: claims more where something waits that nobody holds. */
+  /** Called with each status: claims more if queries are waiting that nobody holds. */
   noticed({ pending, held }) {
     if (this.queue.length >= AHEAD || pending <= held) return;
     this.#refillIn(Math.max(0, this.#emptyAt + QUIET - performance.now()));
@@ -170,7 +170,7 @@ export class Desk {
       this.#again = false;
       const before = this.queue.slice();
       const unsettled = this.#unsettled();
-      const limit = Math.max(AHEAD, before.length) + unsettled.size; // own claims come first, those on their way as well
+      const limit = Math.max(AHEAD, before.length) + unsettled.size; // own claims come first, including those being sent
       try {
         const claim = { holder: this.holder, order: this.order(), limit, lease: LEASE };
         const { queries } = await call("POST", "/v1/queries/claim", claim);
@@ -199,12 +199,12 @@ export class Desk {
       const last = Number(kept.get("sessionStorage", "osamd-shown")); // a reload shows the same sample
       this.queue.sort((a, b) => (b.round === last) - (a.round === last));
     }
-    if (shown && lost.includes(shown)) this.say(`Round ${count(shown.round)} went back to the others while it lay here.`);
+    if (shown && lost.includes(shown)) this.say(`Round ${count(shown.round)} was given back because it was open here for too long.`);
     if (!fresh.length) this.#emptyAt = performance.now();
     this.#save();
   }
 
-  /** Rounds that are answered or skipped here, and may not be so for the service yet. */
+  /** Rounds that are answered or skipped here, though the service may not know it yet. */
   #unsettled() {
     const staged = this.staged ? [this.staged.round] : [];
     return new Set([...staged, ...this.outbox.map((answer) => answer.round), ...this.#skipping]);
@@ -214,7 +214,7 @@ export class Desk {
     return call("POST", "/v1/labels", { round, label, holder: this.holder }, { keepalive: true });
   }
 
-  /** Sends what is in the outbox, in order, again and again until the service has it (or `tries` times). */
+  /** Sends the outbox in order, and retries until the service has it (or `tries` times). */
   async #drain(tries = Infinity) {
     if (this.#sending) return;
     this.#sending = true;
@@ -227,7 +227,7 @@ export class Desk {
         if (refused.passing) {
           const wait = BACK_OFF[Math.min(failures++, BACK_OFF.length - 1)];
           this.failing = true;
-          this.say(`${refused.message} Your answer is kept, and sent again in ${wait} s.`);
+          this.say(`${refused.message} Your answer is kept and will be sent again in ${wait} s.`);
           this.changed();
           if (failures >= tries) {
             setTimeout(() => this.#drain(), 1000 * wait);
@@ -273,7 +273,7 @@ export class Desk {
     return holder;
   }
 
-  /** A tab that was duplicated has the storage of the first, and must not work under its name. */
+  /** A duplicated tab has the storage of the first one, and must not use its name. */
   #beTheOnlyOne() {
     const others = new BroadcastChannel("osamd-holders");
     others.onmessage = ({ data }) => {
@@ -289,8 +289,8 @@ export class Desk {
 }
 
 function refusal({ code, message }, { round, title }) {
-  if (code === "answered") return `Round ${count(round)} had been answered by somebody else; “${within(title)}” was not used.`;
-  if (code === "expired") return `Round ${count(round)} had waited too long; “${within(title)}” came too late and was not used.`;
-  if (code === "held") return `Round ${count(round)} had gone to somebody else; “${within(title)}” was not used.`;
+  if (code === "answered") return `Round ${count(round)} was already answered by somebody else; “${within(title)}” was not used.`;
+  if (code === "expired") return `Round ${count(round)} had expired; “${within(title)}” came too late and was not used.`;
+  if (code === "held") return `Round ${count(round)} was given to somebody else; “${within(title)}” was not used.`;
   return `Round ${count(round)}: “${within(title)}” was not used. ${message}`;
 }

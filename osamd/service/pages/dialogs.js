@@ -1,26 +1,26 @@
-// What opens over the label page: the guidelines, one's own answers, an image at full size.
+// The dialogs of the label page: the guidelines, the person's own answers, an image at full size.
 
 import { call } from "./api.js";
 import { byId, count, el, moment, setText } from "./dom.js";
 
-const SHOWN = 50; // answers of one's own
+const SHOWN = 50; // own answers that are listed
 
 for (const dialog of document.querySelectorAll("dialog")) {
   dialog.addEventListener("click", (event) => {
-    if (event.target === dialog || event.target.closest("[data-close]")) dialog.close(); // the dark around it, too
+    if (event.target === dialog || event.target.closest("[data-close]")) dialog.close(); // or a click beside the dialog
   });
 }
 
 export const isOpen = () => document.querySelector("dialog[open]") !== null;
 
-/** An image over the whole page; a second look at it shows each pixel. */
+/** An image over the whole page, enlarged pixel by pixel. */
 export function zoom(source, words) {
   const image = byId("zoomed");
   Object.assign(image, { src: source, alt: words });
   byId("zoom").showModal();
 }
 
-/** Guidelines, with what each class means; the button is hidden where there is nothing to read. */
+/** The guidelines and the meaning of each class; without any, the button is hidden. */
 export function prepareGuidelines(schema, classes) {
   const told = classes.filter(({ about }) => about);
   const button = byId("guide");
@@ -33,7 +33,7 @@ export function prepareGuidelines(schema, classes) {
   button.onclick = () => byId("guidelines").showModal();
 }
 
-/** One's own answers, the last first; each label can be corrected. */
+/** The person's own answers, the latest first; each label can be corrected. */
 export async function showHistory(classes, holder) {
   const list = byId("own");
   list.replaceChildren(el("li", {}, "Loading"));
@@ -68,7 +68,7 @@ function correction(round, label, classes, holder, said) {
     try {
       await call("POST", "/v1/corrections", { round, label: to.name, holder });
       said.replaceChildren(el("bdi", {}, to.title), " (correction)");
-      setText(byId("own-note"), "Kept, and in every export. The model has learned from your first answer, and cannot unlearn it.");
+      setText(byId("own-note"), "Saved, and part of every export. The model has already learned from your first answer and cannot unlearn it.");
     } catch (refused) {
       setText(byId("own-note"), refused.message);
     }

@@ -1,4 +1,4 @@
-// Elements and text. Names of classes and features come from outside: they only ever become text nodes and attributes.
+// Elements and text. Names of classes and features are untrusted: they only ever become text nodes and attributes.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -20,26 +20,26 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Sets a text only where it differs, so that live regions and selections are left in peace. */
+/** Sets a text only if it differs, so that live regions and selections are not disturbed. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** At most so many letters. */
+/** The text, cut to at most `most` letters. */
 export function short(text, most) {
   const letters = [...text];
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
 }
 
-/** A name within a sentence: not too long, and kept from turning the sentence's direction. */
+/** A name within a sentence: not too long, and isolated so that it cannot change the text direction. */
 export const within = (name) => `\u2068${short(name, 40)}\u2069`;
 
-/** An address of this stream: pages stand at its root, which may be below that of the service. */
+/** An address of this stream, whose root may lie below the root of the service. */
 export const here = (path) => new URL(`.${path}`, location.href).pathname;
 
 const stream = here("/");
 
-/** A value kept by the browser for this stream; storage may be switched off. */
+/** A value that the browser keeps for this stream; storage may be switched off. */
 export const kept = {
   get(storage, key) {
     try {
@@ -53,7 +53,7 @@ export const kept = {
       if (value === null) window[storage].removeItem(key + stream);
       else window[storage].setItem(key + stream, value);
     } catch {
-      // it is then forgotten with the page
+      // then the value lasts as long as the page
     }
   },
 };
@@ -68,11 +68,11 @@ const day = new Intl.DateTimeFormat(LANGUAGE, { day: "numeric", month: "short" }
 const known = (value) => typeof value === "number" && Number.isFinite(value);
 export const UNKNOWN = "–";
 
-/** 12,345; from a million on 5.02M where it is to be short. */
+/** 12,345; the short form is 5.02M from a million on. */
 export const count = (value) => (known(value) ? whole.format(value) : UNKNOWN);
 export const compact = (value) => (known(value) ? (Math.abs(value) < 1e5 ? whole : brief).format(value) : UNKNOWN);
 
-/** A share in per cent: 91.2 %, with as many decimals as asked for. */
+/** A share in per cent, such as 91.2 %. */
 export const percent = (value, decimals = 1) => (known(value) ? `${(100 * value).toFixed(decimals)} %` : UNKNOWN);
 
 /** A number as people read it: four digits, and powers of ten where it is very large or very small. */
@@ -82,7 +82,7 @@ export function number(value) {
   return size !== 0 && (size < 1e-4 || size >= 1e7) ? value.toExponential(3) : four.format(value);
 }
 
-/** When it was, from seconds since 1970: the time today, the day as well before. */
+/** A moment in seconds since 1970 as text: only the time if it is today, else the day, too. */
 export function moment(seconds) {
   if (!known(seconds)) return "";
   const at = new Date(1000 * seconds);

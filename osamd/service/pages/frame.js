@@ -1,22 +1,22 @@
-// What the pages have in common: the title of the task, signing out, and whether the numbers are live.
+// What the pages share: the title of the task, signing out, and whether the numbers are live.
 
 import { call } from "./api.js";
 import { byId, here, kept, setText } from "./dom.js";
 
 const STATES = {
   live: ["live", "Live"],
-  polling: ["slow", "Every few seconds"],
+  polling: ["slow", "Updated every few seconds"],
   lost: ["lost", "No connection"],
 };
 
-/** Shows how the page gets its numbers: at once, by looking now and then, or not at all. */
+/** Shows how the page gets its numbers: live, by polling, or not at all. */
 export function showConnection(state) {
   const [style, text] = STATES[state];
   byId("connection").className = `connection ${style}`;
   setText(byId("connection"), text);
 }
 
-/** The document of /v1/schema, asked for until it comes. */
+/** The document of /v1/schema, requested until it arrives. */
 export async function schemaOf() {
   for (let wait = 500; ; wait = Math.min(2 * wait, 10_000)) {
     try {

@@ -1,4 +1,4 @@
-// The label page: one sample at a time, answered by a key, a button or a thumb.
+// The label page: one sample at a time, answered by key, mouse or touch.
 
 import { listen } from "./api.js";
 import { Desk, UNDO } from "./desk.js";
@@ -10,8 +10,8 @@ import { doubt, ranked, showDoubt, showSample } from "./sample.js";
 
 const STATES = {
   loading: ["Loading", ""],
-  lost: ["Cannot go on just now", ""], // the note says why
-  empty: ["Nothing to answer", "Nothing waits for an answer."],
+  lost: ["Paused", ""], // the note says why
+  empty: ["Nothing to answer", "No question is waiting."],
 };
 
 const page = byId("page");
@@ -19,7 +19,7 @@ const panel = { guess: byId("guess"), margin: byId("margin"), words: byId("words
 const order = byId("order");
 const undo = byId("undo");
 const skip = byId("skip");
-const others = [skip, byId("unsure"), byId("none")]; // answers by no class
+const others = [skip, byId("unsure"), byId("none")]; // answers without a class
 const reveal = byId("reveal");
 const mobile = matchMedia("(max-width: 760px)");
 
@@ -28,7 +28,7 @@ let units = new Map();
 let choices = null;
 let guessing = false; // whether the guess is shown
 let status = null;
-let shown = null; // the query that stands on the page
+let shown = null; // the query on the page
 
 const desk = new Desk({ changed, say: (text) => setText(byId("note"), text), order: () => order.value });
 
@@ -43,7 +43,7 @@ function changed() {
     undo.dataset.round = desk.staged?.round ?? "";
     undo.classList.remove("running");
     if (desk.staged) {
-      void undo.offsetWidth; // starts the shrinking bar anew
+      void undo.offsetWidth; // restarts the shrinking bar
       undo.classList.add("running");
     }
   }
@@ -78,7 +78,7 @@ function show(query, state) {
   setText(byId("spoken"), `Round ${query.round}.${guess}`);
 }
 
-/** What the model thinks, only where one wants to know: it anchors people. */
+/** The guess of the model. It is hidden until somebody asks for it, because it biases people. */
 function showGuess() {
   showDoubt(panel, guessing ? shown : null, classes);
   choices.mark(guessing && shown ? shown.guess : null);
@@ -103,7 +103,7 @@ function showStatus(latest) {
   if (status.classes.length !== classes.length) learnClasses();
 }
 
-/** The classes as they are by now: one may have been added while the page was open. */
+/** The current classes: one may have been added while the page was open. */
 async function learnClasses() {
   const schema = await schemaOf();
   classes = schema.classes.map(({ name, title, about }) => ({ name, about, title: title || String(name) }));
@@ -161,7 +161,7 @@ byId("look-back").addEventListener("click", KEYS.h);
 order.value = kept.get("localStorage", "osamd-order") === "valuable" ? "valuable" : "oldest";
 order.addEventListener("change", () => {
   kept.set("localStorage", "osamd-order", order.value);
-  order.blur(); // the keys are for answering again
+  order.blur(); // so that the keys answer again
 });
 
 const schema = await learnClasses().catch((refused) => {

@@ -1,4 +1,4 @@
-// Signing in with a token; then on to where the person was going.
+// Signs in with a token, and then goes where the person wanted to go.
 
 import { call } from "./api.js";
 import { byId, here, kept } from "./dom.js";
@@ -8,7 +8,7 @@ const token = byId("token");
 const error = byId("error");
 const button = byId("sign-in");
 
-/** The address to go on to: a path of this very service, or the dashboard. */
+/** The address to continue to: a path of this service, or the dashboard. */
 function destination() {
   const next = new URLSearchParams(location.search).get("next") ?? "";
   if (!/^\/(?![/\\])/.test(next)) return here("/dashboard");
@@ -37,7 +37,7 @@ form.addEventListener("submit", async (event) => {
     location.replace(destination());
   } catch (refused) {
     button.disabled = false;
-    complain(refused.status === 401 ? "This token is not known. Check that it was copied as a whole." : refused.message);
+    complain(refused.status === 401 ? "This token is not known. Check that you copied all of it." : refused.message);
     token.select();
   }
 });

@@ -1,14 +1,14 @@
-// One sample and the model's doubt about it, as people see them.
+// One sample, and how sure the model is about it, as people see them.
 
 import { zoom } from "./dialogs.js";
 import { byId, el, number, percent, setText, within } from "./dom.js";
 
-const BARS = 5; // the likeliest classes that get a bar; the others share a line
-const FEW = 13; // features below which they stand in one column
-const LONG = 60; // letters from which on a value is read as text, below its name
-const MANY = 24; // features from which on a box to find one is shown
+const BARS = 5; // the most likely classes that get a bar; the others share a line
+const FEW = 13; // with fewer features, one column is enough
+const LONG = 60; // letters from which on a value is shown as text, below its name
+const MANY = 24; // features from which on a search box is shown
 
-/** Shows a query in `root`: what was sent for people first, then the image or the values that the model gets. */
+/** Shows a query in `root`: first what was sent for people, then the image or the values that the model gets. */
 export function showSample(root, query, units) {
   const parts = query.display ? display(query.display, query.round, units) : [];
   const forPeople = parts.length > 0;
@@ -35,7 +35,7 @@ function photo(source, words) {
   return button;
 }
 
-/** Values that matter less than what was sent for people, behind one line. */
+/** The values, collapsed, because people judge what was sent for them. */
 function folded(features, units) {
   return el("details", { class: "values" }, el("summary", {}, `${features.length} values`), table(features, units));
 }
@@ -56,7 +56,7 @@ function picture({ height, width, channels, pixels }) {
   return el("div", { class: "picture" }, canvas);
 }
 
-// The roles are those the elements have by themselves; the layout in columns would make some browsers forget them.
+// The roles repeat those of the elements, because some browsers drop them when the layout has columns.
 function table(features, units) {
   const rows = features.map(({ name, value, unit, used }) => {
     const shown = valueText(value);
@@ -84,7 +84,7 @@ function table(features, units) {
   );
 }
 
-/** The box to find a feature; what is sought stays from sample to sample. */
+/** The search box for features; its text stays from sample to sample. */
 function prepareFinder(features, rows) {
   const box = byId("find");
   box.hidden = features.length < MANY;
@@ -105,7 +105,7 @@ function valueText(value) {
   return String(value);
 }
 
-/** The probability of each class, likeliest first; names may be numbers, and keys are always text. */
+/** The probability of each class, the most likely first; names may be numbers, but keys are always text. */
 export function ranked(query, classes) {
   const keyed = new Map(Object.entries(query.probabilities ?? {}));
   const numeric = new Map([...keyed].map(([key, share]) => [Number(key), share]));
@@ -114,7 +114,7 @@ export function ranked(query, classes) {
   return all.filter(({ share }) => Number.isFinite(share)).sort((a, b) => b.share - a.share);
 }
 
-/** How sure the model is, in words: the lead of the likeliest class over the next. */
+/** How sure the model is, in words, by the lead of the most likely class over the next. */
 export function doubt(query, classes) {
   const [first, second] = ranked(query, classes);
   if (!first || !second) return "";
@@ -122,12 +122,12 @@ export function doubt(query, classes) {
   const close = `${within(first.title)} and ${within(second.title)}`;
   if (lead < 0.05) return `Cannot tell ${close} apart`;
   if (lead < 0.2) return `Torn between ${close}`;
-  if (lead < 0.5) return "Leans to this, with doubt";
+  if (lead < 0.5) return "Leaning towards this";
   if (lead < 0.85) return "Fairly sure";
-  return "Sure, but checks itself";
+  return "Sure, but asks to check itself";
 }
 
-/** Shows guess, words and bars in the elements of the panel; as many bars for every sample, so that nothing jumps. */
+/** Shows guess, words and bars in the panel; the number of bars is fixed, so that nothing jumps. */
 export function showDoubt({ guess, margin, words, bars }, query, classes) {
   const named = classes.find(({ name }) => name === query?.guess);
   setText(guess, query ? (named?.title ?? String(query.guess)) : "–");

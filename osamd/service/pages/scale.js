@@ -1,4 +1,4 @@
-// The arithmetic of charts: round ticks, and places on the paper for numbers.
+// The arithmetic of charts: round ticks, and positions in the plot.
 
 /** About `most` round numbers from low to high: steps of 1, 2 or 5 times a power of ten. */
 export function ticks(low, high, most) {
@@ -11,13 +11,13 @@ export function ticks(low, high, most) {
   return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
-/** From numbers to the paper; beyond the ends it stays at the end. */
+/** Maps numbers to positions; numbers beyond the range are clipped. */
 export function scale([low, high], [from, to]) {
   const width = high - low || 1;
   return (value) => from + (to - from) * Math.min(1, Math.max(0, (value - low) / width));
 }
 
-/** The span of numbers, a little widened, within bounds; numbers that are not known do not count. */
+/** The range of the numbers, slightly widened, within bounds; unknown numbers are ignored. */
 export function span(values, [least, most] = [-Infinity, Infinity]) {
   const known = values.filter(Number.isFinite);
   if (!known.length) return [Number.isFinite(least) ? least : 0, Number.isFinite(most) ? most : 1];
@@ -27,13 +27,13 @@ export function span(values, [least, most] = [-Infinity, Infinity]) {
   return [Math.max(least, low - air), Math.min(most, high + air)];
 }
 
-/** The value below which this share of the known values lie. */
+/** The quantile of the known values. */
 export function quantile(values, share) {
   const known = values.filter(Number.isFinite).sort((a, b) => a - b);
   return known.length ? known[Math.round(share * (known.length - 1))] : NaN;
 }
 
-/** Which of the rising numbers is nearest. */
+/** The index of the nearest of these increasing numbers. */
 export function nearest(rising, value) {
   let best = 0;
   for (let i = 1; i < rising.length; i++) {
@@ -42,7 +42,7 @@ export function nearest(rising, value) {
   return best;
 }
 
-/** The runs of neighbours that are all known: lists of indices. */
+/** The runs of consecutive known values, as lists of indices. */
 export function runs(values) {
   const found = [];
   let run = null;
@@ -54,7 +54,7 @@ export function runs(values) {
   return found;
 }
 
-/** Moves heights apart until neighbours have `room` between them, within low and high; the order is kept. */
+/** Moves heights apart until neighbours are `room` apart, within low and high, in the same order. */
 export function apart(heights, room, low, high) {
   const order = heights.map((_, i) => i).sort((a, b) => heights[a] - heights[b]);
   const placed = heights.slice();

@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. No module, so that it runs before the page is drawn, and nothing flashes.
+// Light, dark, or the theme of the system. This is no module, so that it runs before the page is drawn and nothing flashes.
 (() => {
   "use strict";
   const KEY = "osamd-theme";
@@ -6,7 +6,7 @@
     try {
       return localStorage.getItem(KEY);
     } catch {
-      return null; // storage is switched off: the system's theme it is
+      return null; // storage is switched off: use the theme of the system
     }
   };
   const root = document.documentElement;
@@ -37,7 +37,7 @@
       try {
         localStorage.setItem(KEY, theme);
       } catch {
-        // it holds for this page alone
+        // then it lasts as long as the page
       }
     });
   });
