@@ -31,7 +31,7 @@ def query() -> Figure:
     return figure
 
 
-def honest() -> Figure:
+def estimate() -> Figure:
     """The true accuracy of a sliding window beside the estimate, on a stream with a sudden change."""
     rounds, window, change = 12_000, 1000, 6000
     rng = np.random.default_rng(0)
@@ -65,5 +65,5 @@ def honest() -> Figure:
 
 if __name__ == "__main__":
     with matplotlib.rc_context(STYLE):
-        for draw in (query, honest):
+        for draw in (query, estimate):
             draw().savefig(FOLDER / f"{draw.__name__}.svg", metadata={"Date": None})

@@ -32,7 +32,7 @@ CODES = {
     "not-asked": "the round was no query",
     "not-answered": "the query still waits for its label",
     "answered": "the query has another answer already",
-    "expired": "the label is not awaited any more",
+    "expired": "the query was given up, and its label is no longer wanted",
     "id-reused": "the id was used for another sample",
     "held": "somebody else holds the query",
     "too-large": "the body is above 8 MiB, or holds too many samples or labels",
@@ -77,6 +77,10 @@ ROUTES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "GET /v1/history": (["?points=2"], ("invalid",)),
     "GET /v1/schema": ([""], ()),
     "GET /v1/events": ([], ()),
+    "POST /v1/budget": ([{"budget": 0.1}], ()),
+    "POST /v1/classes": ([], ("refused",)),
+    "POST /v1/archive": ([], ()),
+    "POST /v1/erase": ([], ("unknown",)),
     "GET /livez": ([""], ()),
     "GET /readyz": ([""], ()),
     "GET /healthz": ([""], ()),
@@ -106,6 +110,18 @@ SHOWN = {
         'event: status\ndata: {"seq": 41, "rounds": 38, "asked": 2, ...}\n\n'
         'id: 42\nevent: query\ndata: {"seq": 42, "round": 38, "at": 1767268800.0}\n\n'
         'id: 43\nevent: label\ndata: {"seq": 43, "round": 38, "at": 1767268861.5, "label": "good"}',
+    ),
+    "POST /v1/classes": (
+        'curl -s http://127.0.0.1:8000/v1/classes --json \'{"name": "worn"}\'',
+        '{"classes": ["good", "faulty", "worn"]}',
+    ),
+    "POST /v1/archive": (
+        "curl -s http://127.0.0.1:8000/v1/archive --json '{\"older_than_days\": 90}'",
+        '{"events": 12408, "file": "events-0-12407.parquet"}',
+    ),
+    "POST /v1/erase": (
+        'curl -s http://127.0.0.1:8000/v1/erase --json \'{"ids": ["reading-2"]}\'',
+        '{"samples": 1, "answers": 0}',
     ),
     "GET /metrics": (
         "curl -s http://127.0.0.1:8000/metrics",
@@ -308,16 +324,17 @@ def _kind(schema: dict[str, Any]) -> str:
 
 def _roles(app: Any) -> dict[str, str]:
     """Who may use each route, from what it depends on."""
-    from osamd.service import access, desk_routes, routes
+    from osamd.service import access, admin_routes, desk_routes, routes
 
     words = {
+        access.admin: "an admin's token",
         access.annotator: "an annotator's token",
         access.client: "a client's token",
         access.member: "a client's or an annotator's token",
         access.person: "any token",
     }
     told: dict[str, str] = {}
-    for router in (routes.samples, routes.router, desk_routes.router, _web()):
+    for router in (routes.samples, routes.router, desk_routes.router, admin_routes.router, _web()):
         for route in router.routes:
             called = set(_calls(route.dependant))
             role = next((text for call, text in words.items() if call in called), "no token")

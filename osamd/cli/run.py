@@ -93,8 +93,9 @@ def run(
     """Try it on your own labelled table: how accurate would it have been, with how few labels?
 
     The rows are a stream, in their order. The first ones (--warmup) train a linear model; then every row is decided
-    before its label is known, and the label is told only where it was asked for, so the accuracy is honest. Beside it
-    stand the model of the warm-up left alone, and always the commonest class.
+    before its label is known, and the learner is given the label only where it asked
+    for it, so the accuracy is that of real use. Beside it stand the model of the warm-up left alone, and always the
+    commonest class.
 
     Columns: the first 1000 rows (or the warm-up, where it is longer) decide. Numbers may be of any unit and scale;
     true and false are 1 and 0; other text is a category with a feature of its own, at most 100 a column, and a

@@ -2,7 +2,7 @@
 
 Samples, labels and expiries come in the order of the log. A query that was not asked at the time has no label in the
 log, so it expires at once. The accuracy of the replayed decisions is estimated from the labels of the log and the
-probabilities with which they were asked for. Those were drawn independently of the replay, so the estimate is as honest
+probabilities with which they were asked for. Those were drawn independently of the replay, so the estimate is as sound
 as that of the service itself (`osamd.accounting.accuracy`).
 """
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sqlalchemy as sql
 
-from osamd.accounting import accuracy as honest
+from osamd.accounting import accuracy as accuracies
 from osamd.errors import InputError, lookup
 from osamd.learner.ask_tell import AskTell
 from osamd.paper.methods import KNOWN
@@ -42,7 +42,7 @@ class ReplayedStream:
     """Rounds with the recorded decision."""
     without_label: int = 0
     """Queries without a label in the log."""
-    accuracy: honest.Accuracy | None = None
+    accuracy: accuracies.Accuracy | None = None
     guesses: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
     """The pending queries of this run whose labels are in the log."""
@@ -135,7 +135,7 @@ class RecordedLog(NamedTuple):
 
 
 def _played(state: ServiceState, log: Log, learner: AskTell, recorded: RecordedLog) -> ReplayedStream:
-    played, meter = ReplayedStream(), honest.open_meter(recorded.classes, WINDOW)
+    played, meter = ReplayedStream(), accuracies.open_meter(recorded.classes, WINDOW)
     for event in _upto(log, recorded.last):
         if event.kind == "sample":
             _sample(state, learner, meter, played, event, recorded.answered)
@@ -145,7 +145,7 @@ def _played(state: ServiceState, log: Log, learner: AskTell, recorded: RecordedL
             learner.add_class(json.loads(event.body or "")["name"])
         elif event.kind == "budget" and recorded.follows_budget:
             learner = learner.remade(**json.loads(event.body or ""))
-    played.accuracy = honest.accuracy(meter)
+    played.accuracy = accuracies.accuracy(meter)
     return played
 
 
@@ -161,7 +161,7 @@ def _sample(
     assert event.probability is not None
     decision = learner.ask(state.sample(np.frombuffer(event.features).copy()))
     chosen, pseudolabel = learner.classes.index(decision.label), learner.classes.index(decision.pseudolabel)
-    guess = honest.expect(meter, decision.margin, event.probability, bool(event.query), chosen, pseudolabel)
+    guess = accuracies.expect(meter, decision.margin, event.probability, bool(event.query), chosen, pseudolabel)
     if event.query:
         played.guesses[event.round] = (played.rounds, event.probability, guess, chosen, pseudolabel, decision)
     played.rounds += 1
@@ -180,13 +180,13 @@ def _sample(
 def _ended(learner: AskTell, meter: Any, played: ReplayedStream, event: Event) -> None:
     place, probability, guess, chosen, pseudolabel, decision = played.guesses.pop(event.round)
     if event.kind == "expire":
-        honest.lost(meter, place)
+        accuracies.lost(meter, place)
         if decision.id in played.waiting:
             learner.expire(decision.id)
             played.waiting.remove(decision.id)
         return
     assert event.label is not None
-    honest.confirm(meter, place, probability, guess, chosen, pseudolabel, event.label)
+    accuracies.confirm(meter, place, probability, guess, chosen, pseudolabel, event.label)
     if decision.id in played.waiting:
         learner.tell(decision.id, learner.classes[event.label])
         played.waiting.remove(decision.id)

@@ -68,7 +68,7 @@ def play(learner: OSAMD, rounds: Rounds, answers: Answers, seed: int) -> Robustn
         decision = ask(row)
         decided[t], asked[t] = decision.label, decision.query
         take(decision, label)
-    return RobustnessRun(decided == rounds.truth, asked, rounds.truth, health_word(learner))
+    return RobustnessRun(decided == rounds.truth, asked, rounds.truth, learner.health().state)
 
 
 def left_alone(stream: Stream, rounds: Rounds, count: int, seed: int) -> RobustnessRun:
@@ -78,9 +78,3 @@ def left_alone(stream: Stream, rounds: Rounds, count: int, seed: int) -> Robustn
     scores = rounds.x @ weights[..., :-1].T + weights[..., -1]
     decided = scores.argmax(axis=1) if classes > 2 else (scores > 0.0).astype(np.int64)
     return RobustnessRun(decided == rounds.truth, np.zeros(len(rounds.y), dtype=np.bool_), rounds.truth)
-
-
-def health_word(learner: OSAMD) -> str:
-    """The word for the learner's state of health after its last round."""
-    health = learner.health()
-    return str(getattr(health, "state", "collapsed" if health.collapsed else "not collapsed"))
