@@ -187,7 +187,7 @@ SENTENCES: list[tuple[Callable[[], object], str]] = [
     (lambda: Arrays(np.zeros((2, 1), dtype="datetime64[D]"), [0, 1]), "it holds datetime64"),
     (lambda: Arrays([[datetime.date(2020, 1, 1)], [1.0]], [0, 1]), "it holds other objects"),  # type: ignore[list-item]
     (lambda: Arrays(np.array([[1.0], [None]], dtype=object), [0, 1]), r"row 1 holds \[nan\]; .* fill or drop"),
-    (lambda: Arrays(np.zeros((2, 0)), [0, 1]), "one column a feature"),
+    (lambda: Arrays(np.zeros((2, 0)), [0, 1]), "one column per feature"),
     (lambda: Arrays(X, None), r"`Arrays\(y=None\)`: give one label after the other"),  # type: ignore[arg-type]
     (lambda: Arrays(X, 3), r"`Arrays\(y=3\)`: give one label after the other"),  # type: ignore[arg-type]
     (lambda: Arrays(X, {0, 1, 2}), "y is a set"),

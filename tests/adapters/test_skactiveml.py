@@ -205,7 +205,7 @@ def test_what_cannot_be_used_is_refused():
     x, y = drifting(20)
     clf = osamd_classifier().partial_fit(x, y.astype(float))
     strategy = MarginQuery(random_state=0)
-    with pytest.raises(InputError, match="give them to the strategy as budget_manager_param_dict"):
+    with pytest.raises(InputError, match="pass them to the strategy as budget_manager_param_dict"):
         strategy.update(x, strategy.query(x, clf))
     with pytest.raises(ValueError, match="budget"):
         MarginQuery(budget=0.0).query(x, clf)

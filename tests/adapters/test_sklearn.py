@@ -115,7 +115,7 @@ def test_text_labels_come_back_as_text():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda m, x, y: m.partial_fit(x, y), "the first call must name all the classes"),
+        (lambda m, x, y: m.partial_fit(x, y), "the first call must name all classes"),
         (lambda m, x, y: m.fit(x, np.zeros(len(y))), "y holds 1 class"),
         (lambda m, x, y: m.fit(x, np.full(len(y), np.nan)), "y holds 0 classes"),
         (lambda m, x, y: m.fit(x, y).partial_fit(x, y, classes=[0, 1, 2]), "fit starts from scratch"),

@@ -665,7 +665,7 @@ def test_a_reader_that_stops_early_does_not_take_the_files_away(table, tmp_path,
 def test_a_delay_can_be_given_as_text_or_as_a_value():
     assert delay_named(Delay(random=100.0, lost=0.1)) == delay_named("random:100,lost:0.1")
     assert delay_named(Delay()) == Delay()
-    with pytest.raises(InputError, match="wants the rounds"):
+    with pytest.raises(InputError, match="needs the rounds"):
         delay_named(Delay(fixed=-1))
 
 

@@ -436,7 +436,7 @@ def test_tensors_of_any_order_in_memory_are_saved(tmp_path):
     learner.tell(learner.ask(torch.randn(1, 9, 9)), 1)
     learner.save(tmp_path / "learner")
     assert same(NetworkOSAMD.load(tmp_path / "learner", convolutional()).state_dict(), learner.state_dict())
-    with pytest.raises(InputError, match="of another type"):
+    with pytest.raises(InputError, match="have different types"):
         NetworkOSAMD.load(tmp_path / "learner", convolutional().double())
     with pytest.raises(InputError, match="Module"):
         NetworkOSAMD.load(tmp_path / "learner", "net")

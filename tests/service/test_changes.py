@@ -249,5 +249,5 @@ def test_add_class_makes_room_ahead_of_the_first_label():
     assert set(learner.predict_proba([1.0, 2.0])) == {"a", "b", "c"}
     with pytest.raises(InputError, match="already"):
         learner.add_class("c")
-    with pytest.raises(InputError, match="has the classes it was made for, 0, 1"):
+    with pytest.raises(InputError, match="keeps the classes it was made for, 0, 1"):
         osamd.OSAMD(features=2, method="osamd").add_class("c")

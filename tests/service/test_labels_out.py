@@ -136,7 +136,7 @@ def test_the_rows_of_a_file_are_sent_as_the_table_has_them_and_once(state, tmp_p
             "note": None,
         }
         assert main(["send", str(place), "--url", served.url]) == 0
-        assert "(40 of them before): 0 labels" in capsys.readouterr().out
+        assert "(40 of them earlier): 0 labels" in capsys.readouterr().out
         table_of(tmp_path, 45)  # rows are appended
         assert main(["send", str(place), "--url", served.url]) == 0
         place.with_name("today.csv.sent").unlink()  # and where that is lost, the ids see to it

@@ -88,7 +88,7 @@ def test_a_log_that_cannot_be_repeated_is_taken_as_it_is_written_where_one_says_
         service.again().engine.start()
     again = service.again()
     again.engine.start(as_written=True)
-    assert "2 decisions are not as they come out here, 1 of them open queries" in caplog.text
+    assert "2 decisions differ from those computed here, 1 of them pending queries" in caplog.text
     assert [one.event.round for one in again.engine.queries()] == [event.round for event in asked[1:]]
     assert [event.kind for event in again.events[-2:]] == ["expire", "accept"]
     again.send(30)
@@ -474,12 +474,12 @@ def test_half_heads_of_one_address_starve_nobody(tmp_path):
 
 
 def test_answers_that_nobody_reads_starve_nobody(tmp_path):
-    from osamd.service.schema import Image, Named, Schema
+    from osamd.service.schema import Image, NamedClass, Schema
 
     size = 28
     learner = osamd.OSAMD(features=size * size, classes=[0, 1], method="osamd", sigma=1e9)
     image = Image(height=size, width=size)
-    schema = Schema(title="images", image=image, classes=[Named(name=0), Named(name=1)])
+    schema = Schema(title="images", image=image, classes=[NamedClass(name=0), NamedClass(name=1)])
     state = create(tmp_path / "state", learner, schema=schema)
     rows = np.random.default_rng(0).random(size=(500, size * size)).round(3).tolist()
     with Served(state, "from osamd.service import server\nserver.SLOWEST_READER = 2.0") as served:

@@ -5,6 +5,7 @@ with a probability of 0.2 % for each setting. Means are held within 3 standard e
 """
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -90,6 +91,10 @@ DEFAULT = {
     "0.98, dips, 10 classes": Case(0.98, "even", drift="dips", classes=10),
     "0.95, learns": Case(0.95, drift="learns", classes=3),
 }
+STREAMS = 1000 if os.environ.get("OSAMD_EVERY_COMBINATION") else 300
+"""Simulated streams per setting of the default learner; 1,000 take four minutes."""
+SLACK = 0.0 if STREAMS == 1000 else 0.015
+"""The standard error of a coverage over 300 streams."""
 WIDEST = {0.05: 0.122, 0.01: 0.31}
 """The widest interval of an accuracy of 0.8 and more, after 5,000 rounds; 0.26 at 1 % but for "low margins"."""
 
@@ -98,10 +103,10 @@ WIDEST = {0.05: 0.122, 0.01: 0.31}
 @pytest.mark.parametrize("case", DEFAULT.values(), ids=DEFAULT)
 def test_the_audit_of_the_default_learner_makes_intervals_that_cover_and_can_be_acted_on(case, rate):
     """Labels as the book of its budget asks for them; windows hold 50 or 40 labels."""
-    streams = (of_default(seed, case, rate) for seed in range(1000))
+    streams = (of_default(seed, case, rate) for seed in range(STREAMS))
     rows = estimates(streams, case.classes, 1000 if rate > 0.04 else 4000)
     for part in (rows[:, 0], rows[:, 1]):
-        assert 0.865 <= covered(part) <= 0.95
+        assert 0.865 - SLACK <= covered(part) <= 0.95 + SLACK
     assert abs(z_score(rows[:, 1])) <= 3.0
     assert width(rows[:, 0]) <= WIDEST[rate]
 
