@@ -204,8 +204,8 @@ class BridgeProcess:
         self._process.communicate()
 
     def end(self) -> None:
-        """As Ctrl-C does."""
-        self._process.send_signal(signal.SIGINT)
+        """As an operator does; Ctrl-C is ignored where the tests run in the background."""
+        self._process.terminate()
         self._process.communicate(timeout=30)
 
 

@@ -54,7 +54,7 @@ function changed() {
 function show(query, state) {
   shown = query;
   page.dataset.state = state;
-  choices.enable(query !== null);
+  choices?.enable(query !== null); // the classes may still be on their way
   for (const button of others) button.setAttribute("aria-disabled", query ? "false" : "true");
   showGuess();
   if (!query) {
@@ -81,7 +81,7 @@ function show(query, state) {
 /** The guess of the model. It is hidden until somebody asks for it, because it biases people. */
 function showGuess() {
   showDoubt(panel, guessing ? shown : null, classes);
-  choices.mark(guessing && shown ? shown.guess : null);
+  choices?.mark(guessing && shown ? shown.guess : null);
   byId("opinion").hidden = !guessing;
   reveal.setAttribute("aria-expanded", String(guessing));
   setText(byId("reveal-text"), guessing ? "Hide" : "Show");
