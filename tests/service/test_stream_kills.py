@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="networks need PyTorch: pip install 'osamd[d
 
 from benchmarks.stream_kills import STREAMS, kills
 
-KILLS = int(os.environ.get("OSAMD_KILLS", "2"))
+KILLS = int(os.environ.get("OSAMD_KILLS", "1"))
 NOTHING_WRONG = {"kills": KILLS, "lost": 0, "duplicated": 0, "consecutive": True, "replay_equal": True}
 
 
