@@ -20,7 +20,7 @@ from osamd.reproduce.columns import COLUMNS
 
 SEEDS = 10
 SECONDS = 8.0
-"""Of stepping, for each of the two sides and each network."""
+"""How long each of the two sides steps, for each network."""
 
 
 class Case(NamedTuple):

@@ -190,7 +190,7 @@ async def _send(bodies: list[bytes], connections: int, seconds: float, port: int
 
 
 def _cpu_seconds(process: int) -> float:
-    """Of a process so far, where the system tells it."""
+    """The processor time of a process so far, where the system tells it."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HARMLESS = {200, 206, 307}
-"""Of attempts that read: pages, figures, how it stands."""
+"""Statuses that an attempt to read may get: pages, figures, how the service stands."""
 
 _JSON = ("content-type", "application/json")
 _POSTS: dict[str, list[Any]] = {
@@ -200,7 +200,7 @@ _VAIN: tuple[tuple[str, Any], ...] = (
     ("/login", {"token": "' OR ''='"}),
     ("/login", {"token": ""}),
 )
-"""Of the right shape, about what is not there."""
+"""Requests of the right shape, about what is not there."""
 _METHODS = ("PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE", "PROPFIND", "MERGE", "QUERY")
 
 

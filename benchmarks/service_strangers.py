@@ -74,7 +74,7 @@ def _crowd(port: int, number: int, said: bytes) -> Iterator[None]:
 
 
 def _longest_wait(port: int, token: str | None = None) -> float:
-    """Of somebody else, each of whose requests must be answered with 200."""
+    """The longest wait of somebody else, each of whose requests must be answered with 200."""
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     waits = []
     for _ in range(ASKED):

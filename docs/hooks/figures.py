@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from osamd import OSAMD
 from osamd.paper.queries import query_probability
-from osamd.prequential.report import sliding
+from osamd.prequential.results import sliding
 
 FOLDER = Path(__file__).parent.parent / "figures"
 STYLE = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}

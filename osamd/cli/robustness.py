@@ -12,7 +12,7 @@ from osamd.reporting.terminal import files, progress
 
 MOST_ROUNDS = 10_000_000
 FEWEST_ROUNDS = 400
-"""Of a hard stream with four turns: each has room for one window of the sliding accuracy."""
+"""The limits of --rounds: the least leaves each of the four parts of a stream one window of the sliding accuracy."""
 
 
 def robustness(

@@ -11,9 +11,11 @@ from osamd.errors import InputError, nearest
 from osamd.files import Files, together
 from osamd.paper.methods import KNOWN
 from osamd.prequential.delays import delay_named
+from osamd.prequential.outcomes import Outcome
 from osamd.prequential.page import page
-from osamd.prequential.report import content, tables
-from osamd.prequential.runs import Outcome, run, share
+from osamd.prequential.report import tables
+from osamd.prequential.results import content
+from osamd.prequential.runs import run, share
 from osamd.prequential.sentences import column_notes, notes
 from osamd.reporting.terminal import show, stages
 

@@ -2,6 +2,7 @@
 
 from osamd.evaluation.answers import Delay
 from osamd.prequential.labels import Curve, CurvePoint, Curves, LabelsNeeded, label_curve
-from osamd.prequential.runs import Outcome, Run, run
+from osamd.prequential.outcomes import Outcome, Run
+from osamd.prequential.runs import run
 
 __all__ = ["Curve", "CurvePoint", "Curves", "Delay", "LabelsNeeded", "Outcome", "Run", "label_curve", "run"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,10 @@ SURE = 6.0
 """The margin has changed where the means of two stretches differ by so many standard errors."""
 MOST = 20
 """Changes of one kind that are reported; where there are more, the stream changes all the time."""
+
+
+MARGIN_FOUND, ADWIN_FOUND = "margin", "ADWIN"
+"""By whom a change was found."""
 
 
 class Change(NamedTuple):
@@ -45,17 +48,26 @@ def margin_changes(margins: Array) -> list[Change]:
     found: list[Change] = []
     while len(found) < MOST and score.size and score.max() > SURE:
         i = int(score.argmax())
-        found.append(Change(int(at[i]), "margin", float(before[i]), float(after[i])))
+        found.append(Change(int(at[i]), MARGIN_FOUND, float(before[i]), float(after[i])))
         score[max(0, i - size) : i + size] = 0.0
     return sorted(found)
 
 
-def adwin_changes(right: NDArray[np.bool_], found_by: str) -> list[Change] | None:
-    """Where River's ADWIN finds that the share of right decisions changed; None where River is not installed."""
+def adwin_is_there() -> bool:
+    """Whether River is installed."""
     try:
-        from river.drift import ADWIN
+        import river.drift  # noqa: F401
     except ImportError:
-        return None
+        return False
+    return True
+
+
+def adwin_changes(right: NDArray[np.bool_]) -> list[Change]:
+    """Where River's ADWIN finds that the share of right decisions changed; none where River is not installed."""
+    if not adwin_is_there():
+        return []
+    from river.drift import ADWIN
+
     detector: Any = ADWIN()  # type: ignore[no-untyped-call]
     at = []
     for t, value in enumerate(right.tolist()):
@@ -67,6 +79,6 @@ def adwin_changes(right: NDArray[np.bool_], found_by: str) -> list[Change] | Non
     for i, t in enumerate(at):
         before, after = right[edges[i] : t], right[t : edges[i + 2]]
         if len(before) and len(after):
-            found.append(Change(t, found_by, float(before.mean()), float(after.mean())))
-    biggest = sorted(found, key=lambda one: -abs(one.after - one.before) if math.isfinite(one.after) else 0.0)
+            found.append(Change(t, ADWIN_FOUND, float(before.mean()), float(after.mean())))
+    biggest = sorted(found, key=lambda change: -abs(change.after - change.before))
     return sorted(biggest[:MOST])

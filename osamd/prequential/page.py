@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from html import escape
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from osamd import __version__
 from osamd.paper.methods import KNOWN
-from osamd.prequential.changes_found import Change
-from osamd.prequential.report import budgets_table, curve_rounds, described, headline, tables
-from osamd.prequential.report import sliding as _sliding
-from osamd.prequential.runs import Outcome, last_rounds
-from osamd.prequential.sentences import advice, changes, notes
-from osamd.reporting.charts import SCRIPT, Band, Chart, Line, Mark, svg
+from osamd.prequential.changes_found import ADWIN_FOUND, adwin_is_there
+from osamd.prequential.outcomes import Outcome
+from osamd.prequential.page_charts import (
+    accuracy_chart,
+    budgets_chart,
+    estimate_chart,
+    labels_chart,
+    margin_chart,
+    recall_chart,
+)
+from osamd.prequential.report import budgets_table, described, headline, tables
+from osamd.prequential.sentences import advice, notes
+from osamd.reporting.charts import SCRIPT, svg
 from osamd.reporting.charts import STYLE as CHARTS
 from osamd.reporting.tables import Table
 
 CATEGORIES_SHOWN = 8
 MATRIX_CLASSES = 12
 """Classes in the matrix of confusion; the commonest ones where there are more."""
-FAILING = 5
-"""Classes whose recall is drawn over time: those that are found least often."""
-
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --text: #1b1b1b; --soft: #595959; --rule: #dcdcdc; --tile: #f4f4f2;
   --lead: #a84700; --alarm: #b3261e; --heat: 0, 114, 178;
@@ -62,7 +63,6 @@ td:first-child { min-width: 6.5rem; }
 def page(outcome: Outcome) -> str:
     """The page."""
     method = KNOWN[outcome.settings["method"]].title
-    found = changes(outcome)
     first, *others = tables(outcome)
     *compared, classes = others if others else [first]
     todo = advice(outcome)
@@ -72,22 +72,22 @@ def page(outcome: Outcome) -> str:
         _tiles(outcome),
         f'<p class="next"><b>What to do next.</b> {escape(todo)}</p>' if todo else "",
         "<h2>Accuracy over time</h2>",
-        svg(_accuracy(outcome, found)),
+        svg(accuracy_chart(outcome)),
         *(f"<p>{escape(note)}</p>" for note in notes(outcome) if note != todo),
         _table(first, titled=False),
         *(_table(table, titled=True) for table in compared),
         "<h2>When it changed</h2>",
-        *_changed(outcome, found),
+        *_changed(outcome),
         "<h2>Which classes fail</h2>",
         *_failing(outcome),
         _table(classes, titled=False),
         *_budgets(outcome),
         "<h2>What the learner knew</h2>",
-        svg(_labels(outcome)),
-        svg(_estimate(outcome)),
+        svg(labels_chart(outcome)),
+        svg(estimate_chart(outcome)),
         '<p class="small">The learner estimates its own accuracy from the labels it was given. The true one, which'
         " it never saw, stands beside it.</p>",
-        svg(_margin(outcome)),
+        svg(margin_chart(outcome)),
         '<p class="small">The margin says how sure the learner is, and needs no labels; a fall may show a change before'
         " labels do.</p>",
         "<h2>Columns</h2>",
@@ -122,51 +122,17 @@ def _tiles(outcome: Outcome) -> str:
     return '<div class="tiles">' + "".join(f"<div><b>{value}</b>{name}</div>" for name, value in shown) + "</div>"
 
 
-def _accuracy(outcome: Outcome, found: Sequence[Change]) -> Chart:
-    rounds, main = len(outcome.ledger), outcome.settings["method"]
-    window = last_rounds(rounds)
-    at = curve_rounds(rounds)
-    at = at[at >= min(window, rounds)]
-
-    def over(right: Any) -> list[float | None]:
-        return [round(100 * float(v), 2) for v in _sliding(right, at, window)]
-
-    lines = [Line(KNOWN[main].title, over(outcome.run.right), 0)]
-    alone = outcome.baselines.get("left-alone")
-    if alone is not None:
-        lines.append(Line("the model left alone", over(alone.right), 1, "6 3"))
-    if 1.0 in outcome.by_budget and outcome.settings["budget"] != 1.0:
-        lines.append(Line("with every label", over(outcome.by_budget[1.0].right), 3, "2 2"))
-    if outcome.without_delay is not None:
-        lines.append(Line("labels at once", over(outcome.without_delay.right), 2, "4 2"))
-    others = [(name, one) for name, one in outcome.runs.items() if name != main]
-    for i, (name, one) in enumerate(others):
-        lines.append(Line(KNOWN[name].title, over(one.right), (2, 4, 5, 6, 1, 3)[i % 6], ("", "8 3 2 3")[i // 3 % 2]))
-    marks = [Mark(change.round, _told(change)) for change in found if at[0] <= change.round <= at[-1]]
-    label = f"right decisions over the last {window:,} rounds, %"
-    about = f"Accuracy over time of {', '.join(line.name for line in lines)}."
-    return Chart(at.tolist(), lines, label, about, marks=marks, percent=True)
-
-
-def _told(change: Change) -> str:
-    if change.found_by == "margin":
-        moved = f"{change.before:.2f} to {change.after:.2f}"
-        return f"round {change.round:,}: the margin of the model left alone went from {moved}"
-    shown = f"{100 * change.before:.1f} to {100 * change.after:.1f} %"
-    return f"round {change.round:,}: {change.found_by} sees the model left alone go from {shown}"
-
-
-def _changed(outcome: Outcome, found: Sequence[Change]) -> list[str]:
+def _changed(outcome: Outcome) -> list[str]:
     if "left-alone" not in outcome.baselines:
         return ["<p>Without a warm-up there is no model to watch for changes.</p>"]
     watched = "how sure the model left alone is, which needs no labels"
-    if "river" in sys.modules:
+    if adwin_is_there():
         watched += ", and how often it is right, by River's ADWIN"
-    if not found:
+    if not outcome.changes:
         return [f"<p>No change was found. Watched: {escape(watched)}.</p>"]
     rows = []
-    for change in found:
-        percent = change.found_by != "margin"
+    for change in outcome.changes:
+        percent = change.found_by == ADWIN_FOUND
         before, after = (f"{100 * v:.1f} %" if percent else f"{v:.2f}" for v in (change.before, change.after))
         what = "right decisions" if percent else "mean margin"
         rows.append([f"{change.round:,}", f"{outcome.warmup + change.round:,}", change.found_by, what, before, after])
@@ -196,95 +162,15 @@ def _failing(outcome: Outcome) -> list[str]:
     left = len(classes) - len(shown)
     more = f" The {left} rarest classes are not shown." if left > 0 else ""
     said = f'<p class="small">Of the rows of each true class (lines), the share decided as each class, in %.{more}</p>'
-    return [matrix, said, svg(_recalls(outcome, counts))]
-
-
-def _recalls(outcome: Outcome, counts: Any) -> Chart:
-    ledger, classes = outcome.ledger, outcome.classes
-    edges = np.unique(np.linspace(0, len(ledger), 13).astype(np.int64))
-    overall = [
-        (float((ledger.decision[ledger.label == c] == c).mean()), c) for c in range(len(classes)) if counts[c] > 0
-    ]
-    lines = []
-    for k, (_, c) in enumerate(sorted(overall)[:FAILING]):
-        values: list[float | None] = []
-        for a, b in pairwise(edges.tolist()):
-            own = ledger.label[a:b] == c
-            values.append(100 * float((ledger.decision[a:b][own] == c).mean()) if own.any() else None)
-        lines.append(Line(str(classes[c]), values, (0, 2, 3, 4, 6)[k]))
-    centres = ((edges[:-1] + edges[1:]) / 2).round().tolist()
-    label = "rows of a class that were decided rightly, %" + (", the worst classes" if len(classes) > FAILING else "")
-    return Chart(centres, lines, label, "Recall of classes over time.", percent=True, from_zero=True)
+    return [matrix, said, svg(recall_chart(outcome, counts))]
 
 
 def _budgets(outcome: Outcome) -> list[str]:
     if len(outcome.by_budget) < 2:
         return []
-    rates = list(outcome.by_budget)
-    places = [float(k) for k in range(len(rates))]
-    values: list[float | None] = [100 * outcome.by_budget[rate].accuracy for rate in rates]
-    alone = outcome.baselines.get("left-alone")
-    lines = [Line("default learner", values, 0)]
-    if alone is not None:
-        lines.append(Line("the model left alone", [100 * alone.accuracy] * len(rates), 1, "6 3"))
     table = budgets_table(outcome)
     names = [row[0] for row in table.rows]
-    about = f"Accuracy at budgets of {', '.join(names)}."
-    chart = Chart(places, lines, "accuracy, %", about, "budget", x_names=names, percent=True)
-    return [f"<h2>{escape(table.title)}</h2>", svg(chart), _grid(table.columns, table.rows)]
-
-
-def _labels(outcome: Outcome) -> Chart:
-    """Labels asked for, and those that had come, against what the budget allows."""
-    rounds, budget = len(outcome.ledger), outcome.settings["budget"]
-    at = np.concatenate([[0], curve_rounds(rounds)])
-    lines = [Line("asked for", np.searchsorted(np.flatnonzero(outcome.ledger.asked), at).tolist(), 0)]
-    if outcome.delay is not None:
-        lines.append(Line("had come", np.searchsorted(np.sort(outcome.came), at).tolist(), 2, "6 3"))
-    if budget is not None:
-        lines.append(Line("the budget", (budget * at).tolist(), 1, "2 3"))
-    return Chart(at.tolist(), lines, "labels", "Labels asked for over time.", from_zero=True)
-
-
-def _estimate(outcome: Outcome) -> Chart:
-    """The learner's own estimate of its accuracy with its interval, beside the truth over the same rounds."""
-    at = np.array([check.round for check in outcome.checks], dtype=np.int64)
-    window = outcome.settings["window"]
-
-    def column(name: str) -> list[float | None]:
-        values = [getattr(check, name) for check in outcome.checks]
-        return [100 * min(max(v, 0.0), 1.0) if np.isfinite(v) else None for v in values]
-
-    known = [v is not None for v in column("value")]
-    low, high = ([v if k else None for v, k in zip(column(side), known, strict=True)] for side in ("low", "high"))
-    truth: list[float | None] = [100 * float(v) for v in _sliding(outcome.run.right, at, window)]
-    lines = [Line("estimated", column("value"), 2, "6 3"), Line("true", truth, 0)]
-    span = f"the last {window:,} rounds" if len(outcome.ledger) > window else "all rounds so far"
-    return Chart(
-        at.tolist() or [0],
-        lines if len(at) else [Line("true", [None], 0)],
-        f"right decisions over {span}, %",
-        "The accuracy that the learner estimates, with its interval, and the true one.",
-        bands=[Band("90 % interval", low, high, 2)] if len(at) else (),
-        percent=True,
-    )
-
-
-def _margin(outcome: Outcome) -> Chart:
-    """Margins over time: the median and the middle four fifths."""
-    margins = outcome.ledger.margin
-    edges = np.unique(np.linspace(0, len(margins), min(100, max(2, len(margins) // 50)) + 1).astype(np.int64))
-    parts = [np.quantile(margins[a:b], (0.1, 0.5, 0.9)) for a, b in pairwise(edges.tolist())]
-    low, middle, high = np.array(parts).T
-    centre = ((edges[:-1] + edges[1:]) / 2).tolist()
-    return Chart(
-        centre,
-        [Line("median", middle.tolist(), 2)],
-        "margin",
-        "The margins over time.",
-        bands=[Band("10 % to 90 % of the rounds", low.tolist(), high.tolist(), 2)],
-        from_zero=True,
-    )
+    return [f"<h2>{escape(table.title)}</h2>", svg(budgets_chart(outcome, names)), _grid(table.columns, table.rows)]
 
 
 def _table(table: Table, titled: bool) -> str:

@@ -6,8 +6,7 @@ import numpy as np
 
 from osamd.accounting.accuracy import LABELS_NEEDED, Accuracy
 from osamd.paper.methods import KNOWN
-from osamd.prequential.changes_found import Change, adwin_changes, margin_changes
-from osamd.prequential.runs import Outcome
+from osamd.prequential.outcomes import Outcome
 from osamd.reporting.tables import counted
 
 ENOUGH, WORTH_MORE = 0.003, 0.01
@@ -88,13 +87,6 @@ def _on_baseline(outcome: Outcome) -> list[str]:
         f" {100 * alone.accuracy:.2f} %. If nothing drifts, keep that model and ask for few labels, to notice when"
         " something does; else raise --budget, or give more rows to the --warmup."
     ]
-
-
-def changes(outcome: Outcome) -> list[Change]:
-    """When the stream changed: by the margin of the model left alone, and by River's ADWIN on its decisions."""
-    alone = outcome.baselines.get("left-alone")
-    watched = None if alone is None else adwin_changes(alone.right, "ADWIN")
-    return sorted([*margin_changes(outcome.margins_left_alone), *(watched or [])])
 
 
 def advice(outcome: Outcome) -> str:

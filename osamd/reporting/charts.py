@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -143,12 +143,12 @@ def _limits(chart: Chart) -> tuple[float, float]:
     return low, max(high, low + 1e-9)
 
 
-def _area(x: Sequence[float], band: Band, across: object, up: object) -> str:
+def _area(x: Sequence[float], band: Band, across: Callable[[float], float], up: Callable[[float], float]) -> str:
     ends = [(a, low, high) for a, low, high in zip(x, band.low, band.high, strict=True) if low is not None is not high]
     if not ends:
         return ""
-    there = "L".join(f"{across(a):.1f},{up(high):.1f}" for a, _, high in ends)  # type: ignore[operator]
-    back = "L".join(f"{across(a):.1f},{up(low):.1f}" for a, low, _ in reversed(ends))  # type: ignore[operator]
+    there = "L".join(f"{across(a):.1f},{up(high):.1f}" for a, _, high in ends)
+    back = "L".join(f"{across(a):.1f},{up(low):.1f}" for a, low, _ in reversed(ends))
     return f"M{there}L{back}Z"
 
 

@@ -21,7 +21,8 @@ from osamd.tables.reading import Block, Source
 from osamd.tables.values import NotThis, as_option, dates, numbers, text_of, truths
 
 MOST_CATEGORIES = 100
-"""Of one column. Where the first rows hold more, the commonest get a feature each and the others count as unseen."""
+"""The most categories of one column. Where the first rows hold more, the commonest get a feature each, and the others
+count as unseen."""
 
 MISSING_CATEGORY = "(missing)"
 
@@ -133,7 +134,7 @@ class Encoder:
 
     @property
     def means(self) -> dict[str, float]:
-        """Of the columns of numbers, so far."""
+        """The means so far of the columns of numbers."""
         means = self._sums / np.maximum(self._counts, 1.0)
         return dict(zip((column.name for column in self._plain), means.tolist(), strict=True))
 

@@ -19,10 +19,10 @@ FIRST_ROWS = 1000
 """Rows that decide what the columns are, or the warm-up where that is longer."""
 
 MOST_ROWS = 1_000_000
-"""Of a table that is all source."""
+"""The most rows of a table that is all source."""
 
 MOST_CLASSES = 100
-"""That are found by themselves; a column of more values is taken for a number to predict."""
+"""The most classes that are found by themselves; a column of more values is taken for a number to predict."""
 
 NAMES_SHOWN = 20
 
@@ -75,7 +75,7 @@ class Rows:
 
     @property
     def means(self) -> dict[str, float]:
-        """Of the columns of numbers, over the rows read so far: what stands in for a missing one."""
+        """The means of the columns of numbers over the rows read so far: what stands in for a missing one."""
         return self._encoder.means
 
     def blocks(self) -> Iterator[tuple[Array, Labels]]:
@@ -113,7 +113,7 @@ class Rows:
         return x[known], y[known]
 
     def _indices(self, block: Block) -> Labels:
-        """Of the labels in the classes, -1 where one is missing."""
+        """The place of every label among the classes, -1 where it is missing."""
         found = np.empty(block.rows, dtype=np.int64)
         memory: dict[object, int] = {}
         for i, cell in enumerate(_listed(block.columns[self._at])):

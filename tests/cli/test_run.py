@@ -21,9 +21,10 @@ from osamd.paper.models import linear
 from osamd.paper.play import play
 from osamd.prequential.delays import KINDS, delay_named
 from osamd.prequential.page import page
-from osamd.prequential.report import content, tables
+from osamd.prequential.report import tables
+from osamd.prequential.results import content
 from osamd.prequential.runs import share
-from osamd.prequential.sentences import advice, changes, notes
+from osamd.prequential.sentences import advice, notes
 from osamd.streams import Arrays
 
 WARMUP = 100
@@ -505,7 +506,7 @@ def test_the_report_answers_when_it_changed_which_classes_fail_and_what_to_do(tm
     outcome = osamd.prequential.run(changing(tmp_path / "t.csv"), "state", warmup=500, other_budgets=True)
     assert list(outcome.by_budget) == [0.025, 0.05, 0.1, 1.0]
     assert outcome.by_budget[0.05] is outcome.run
-    assert any(abs(change.round - 1000) <= 150 for change in changes(outcome))
+    assert any(abs(change.round - 1000) <= 150 for change in outcome.changes)
     shown = page(outcome)
     for words in ("What to do next", "if the model is left alone", "with every label", "a change was found"):
         assert words in shown
@@ -522,7 +523,7 @@ def test_a_still_stream_has_no_change(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("\n".join(["a,y", *(f"{a:.4f},{b}" for a, b in zip(x, y, strict=True))]))
     outcome = osamd.prequential.run(path, "y", warmup=500)
-    assert changes(outcome) == []
+    assert outcome.changes == []
     assert outcome.by_budget == {}
 
 
