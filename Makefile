@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
 LABEL_STUDIO := .venv-label-studio
+DOORS := .venv-doors
 APT := test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends
 
-.PHONY: run test test-label-studio kills peers figure3 theory bench docs clean
+.PHONY: run test test-doors test-label-studio kills peers figure3 theory bench docs clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/osamd reproduce rotating-gaussian --out results/rotating-gaussian
@@ -40,6 +41,10 @@ kills: $(VENV)/.installed-test peers
 test-label-studio: $(VENV)/.installed-test $(LABEL_STUDIO)/.installed
 	LABEL_STUDIO=$(abspath $(LABEL_STUDIO)/bin/label-studio) $(BIN)/pytest tests/service/test_label_studio_real.py
 
+# Ray and MLflow are large and get an environment of their own, which also sees that of the tests.
+test-doors: $(VENV)/.installed-test $(DOORS)/.installed
+	$(DOORS)/bin/python -m pytest tests/doors -rs
+
 # What tests of the service use where it can be had: a browser and a database. Without them those tests are skipped.
 peers:
 	@command -v chromium >/dev/null || $(APT) chromium >/dev/null 2>&1 || echo "no chromium: tests in a browser are skipped"
@@ -67,5 +72,11 @@ $(LABEL_STUDIO)/.installed:
 	$(LABEL_STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check "label-studio>=1.20,<2"
 	@touch $@
 
+$(DOORS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOORS)
+	$(DOORS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[ray,mlflow,onnx]" psutil
+	echo $(abspath $(VENV))/lib/python3.*/site-packages > $$(echo $(DOORS)/lib/python3.*/site-packages)/tests.pth
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(BENCH) $(LABEL_STUDIO) results site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(LABEL_STUDIO) $(DOORS) results site .pytest_cache .mypy_cache .ruff_cache .hypothesis

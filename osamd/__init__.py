@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from osamd.learner.decision import Decision as Decision
     from osamd.learner.linear import OSAMD as OSAMD
     from osamd.learner.network import NetworkOSAMD as NetworkOSAMD
+    from osamd.prequential.sweeps import sweep as sweep
 
 __version__ = "0.1.0"
 
-__all__ = ["OSAMD", "Decision", "InputError", "NetworkOSAMD", "__version__"]
+__all__ = ["OSAMD", "Decision", "InputError", "NetworkOSAMD", "__version__", "sweep"]
 
 _STANDS_IN = {
     "OSAMD": "osamd.learner.linear",
     "NetworkOSAMD": "osamd.learner.network",
     "Decision": "osamd.learner.decision",
     "InputError": "osamd.errors",
+    "sweep": "osamd.prequential.sweeps",
 }
 
 

@@ -42,6 +42,8 @@ NOT_FOR_USERS = {
     "osamd.checks",
     "osamd.errors",
     "osamd.evaluation",
+    "osamd.evaluation.engines",
+    "osamd.evaluation.kept_results",
     "osamd.evaluation.samples",
     "osamd.files",
     "osamd.learner",

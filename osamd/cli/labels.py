@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from osamd.cli.options import Seeds, Workers, folder, names
+from osamd.cli.options import Engine, Seeds, Workers, folder, names
 
 
 def labels(
@@ -41,6 +41,7 @@ def labels(
         typer.Option(parser=folder, metavar="FOLDER", help="Folder for the files; results/labels-NAME by default."),
     ] = None,
     workers: Workers = None,
+    engine: Engine = "local",
 ) -> None:
     """How many labels are needed? Accuracy against labels, ours beside scikit-activeml and River.
 
@@ -79,4 +80,5 @@ def labels(
         categorical=names(categorical),
         format=format,
         workers=workers,
+        engine=engine,
     )

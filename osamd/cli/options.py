@@ -21,6 +21,10 @@ Seeds = Annotated[int, typer.Option(min=1, help="How many seeds: 0 to this numbe
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes; all cores by default. Results do not depend on it.")
 ]
+Engine = Annotated[
+    str,
+    typer.Option(metavar="local|ray", help="Processes of this machine, or Ray. Results do not depend on it."),
+]
 
 
 def names(given: Sequence[str] | None) -> list[str]:

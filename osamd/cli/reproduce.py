@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from osamd.cli.options import Seeds, Workers, folder
-from osamd.reporting.terminal import files, progress, stages
+from osamd.cli.options import Engine, Seeds, Workers, folder
+from osamd.reporting.terminal import files, progress, resumable, stages
 
 DEEP = ("rotating-mnist", "portraits", "cover-type")
 REPRODUCTIONS = ("rotating-gaussian", *DEEP, "figure3", "all")
@@ -55,6 +54,7 @@ def reproduce(
         ),
     ] = None,
     workers: Workers = None,
+    engine: Engine = "local",
 ) -> None:
     """Reproduce the paper's table and figures, ours beside the paper's.
 
@@ -76,7 +76,7 @@ def reproduce(
     """
     chosen = _known(what, methods)
     given = {"settings": None if settings == "tuned" else settings, "rounds": rounds, "device": device}
-    _refuse_unused(what, {**given, "data-dir": data_dir}, workers)
+    _refuse_unused(what, {**given, "data-dir": data_dir}, workers, engine)
     rate = _preset_budget(what, chosen, budget)
     if what in (*DEEP, "all"):
         from osamd.reproduce import deep
@@ -88,18 +88,22 @@ def reproduce(
         if name in DEEP:
             _deep_column(name, chosen, seeds, settings, rounds, device, data_dir, folder, rate)
         else:
-            _gaussian(name, chosen, seeds, workers, folder, rate)
+            _gaussian(name, chosen, seeds, engine, workers, folder, rate)
 
 
-def _gaussian(what: str, methods: list[str], seeds: int, workers: int | None, out: Path, budget: float | None) -> None:
+def _gaussian(
+    what: str, methods: list[str], seeds: int, engine: str, workers: int | None, out: Path, budget: float | None
+) -> None:
+    from osamd.evaluation.many import Runner
     from osamd.reproduce import results, rotating_gaussian
 
     sweep = what == "figure3"
     sigmas = rotating_gaussian.SIGMAS if sweep else (rotating_gaussian.SIGMA,)
-    with files(out, "results.json", "figure3" if sweep else "figure2a") as deliver:
+    with files(out, "results.json", "figure3" if sweep else "figure2a") as deliver, resumable(out) as kept:
+        runner = Runner(engine, workers, kept)
         total = rotating_gaussian.number_of_runs(methods, seeds, sigmas)
         with progress(f"{what}: {total} runs of {rotating_gaussian.ROUNDS} rounds", total) as step:
-            runs = rotating_gaussian.experiment(methods, seeds, sigmas, budget=budget, workers=workers, progress=step)
+            runs = rotating_gaussian.experiment(methods, seeds, sigmas, budget=budget, runner=runner, progress=step)
         deliver(results.figure_3(runs) if sweep else results.table_1(runs[sigmas[0]], budget))
 
 
@@ -116,31 +120,27 @@ def _deep_column(
 ) -> None:
     from osamd.reproduce import columns, deep, deep_report
 
-    checkpoint = out / ".checkpoint"
-    with files(out, "results.json", columns.COLUMNS[name].figure) as deliver:
-        try:
-            with stages() as told:
-                outcome = deep.experiment(
-                    name,
-                    methods,
-                    seeds,
-                    settings,
-                    device=device,
-                    data_dir=data_dir,
-                    rounds=rounds,
-                    budget=budget,
-                    checkpoint=checkpoint,
-                    stages=told,
-                )
-        except KeyboardInterrupt:
-            if checkpoint.exists():
-                print(f"osamd: the same command goes on from {checkpoint}.", file=sys.stderr)
-            raise
+    with (
+        files(out, "results.json", columns.COLUMNS[name].figure) as deliver,
+        resumable(out, ".checkpoint") as checkpoint,
+    ):
+        with stages() as told:
+            outcome = deep.experiment(
+                name,
+                methods,
+                seeds,
+                settings,
+                device=device,
+                data_dir=data_dir,
+                rounds=rounds,
+                budget=budget,
+                checkpoint=checkpoint,
+                stages=told,
+            )
         deliver(deep_report.report(outcome))
-    deep.forget(checkpoint)
 
 
-def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None) -> None:
+def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None, engine: str) -> None:
     """Refuse options that would do nothing; `real_data` are those for streams of real data, None where not given."""
     from osamd.errors import InputError, nearest
 
@@ -154,6 +154,8 @@ def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None) ->
         raise InputError(
             f"`reproduce {what} --workers {workers}`: networks are not spread over processes; leave it out."
         )
+    if engine != "local" and what in DEEP:
+        raise InputError(f"`reproduce {what} --engine {engine}`: networks are played in one process; leave it out.")
 
 
 def _known(what: str, methods: list[str] | None) -> list[str]:

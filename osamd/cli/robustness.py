@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from osamd.cli.options import Seeds, Workers, folder, names
-from osamd.reporting.terminal import files, progress
+from osamd.cli.options import Engine, Seeds, Workers, folder, names
+from osamd.reporting.terminal import files, progress, resumable
 
 MOST_ROUNDS = 10_000_000
 FEWEST_ROUNDS = 400
@@ -39,6 +39,7 @@ def robustness(
         "results/robustness"
     ),
     workers: Workers = None,
+    engine: Engine = "local",
 ) -> None:
     """Measure the default learner on hard streams: is it right there, and does it ever do harm?
 
@@ -59,13 +60,14 @@ def robustness(
 
     Example: osamd robustness --group harm --seeds 2 --rounds 4000 --budgets 5%
     """
+    from osamd.evaluation.many import Runner
     from osamd.prequential.runs import share
     from osamd.reproduce.robustness import groups
     from osamd.reproduce.robustness.plans import RobustnessPlan
 
     chosen = groups.named(names(group))
     plan = RobustnessPlan(seeds, rounds, None if budgets is None else [share(one) for one in names([budgets])])
-    with files(out, "robustness.json") as deliver:
+    with files(out, "robustness.json") as deliver, resumable(out) as kept:
         total = groups.number_of_tasks(chosen, plan)
         with progress(f"robustness: {total} tasks", total) as step:
-            deliver(groups.measure(chosen, plan, workers=workers, progress=step))
+            deliver(groups.measure(chosen, plan, Runner(engine, workers, kept), progress=step))

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from osamd.cli.options import Seeds, Workers, folder
-from osamd.reporting.terminal import files, progress
+from osamd.cli.options import Engine, Seeds, Workers, folder
+from osamd.reporting.terminal import files, progress, resumable
 
 LONGEST_HORIZON = 10_000_000
 """Some gigabytes a run: parameters of every round are kept for its regret."""
@@ -23,6 +23,7 @@ def theory(
         Path, typer.Option(parser=folder, metavar="FOLDER", help="Folder for theory.json and the figure.")
     ] = Path("results/theory"),
     workers: Workers = None,
+    engine: Engine = "local",
 ) -> None:
     """Measure OSAMD against its bounds as the horizon T grows.
 
@@ -32,15 +33,17 @@ def theory(
     regret of each method with its queries and without.
     """
     steps = None if horizons is None else _horizons(horizons)
+    from osamd.evaluation.many import Runner
     from osamd.reproduce import theory as measured
     from osamd.reproduce import theory_report
 
     separable, overlapping = steps or measured.HORIZONS, steps or measured.GENERAL_HORIZONS
     total = (len(separable) + len(overlapping)) * seeds
-    with files(out, "theory.json", "theory") as deliver:
+    with files(out, "theory.json", "theory") as deliver, resumable(out) as kept:
+        runner = Runner(engine, workers, kept)
         with progress(f"theory: {total} runs", total) as step:
-            grown = measured.growth(separable, seeds, workers=workers, progress=step)
-            general = measured.general_case(overlapping, seeds, workers=workers, progress=step)
+            grown = measured.growth(separable, seeds, runner=runner, progress=step)
+            general = measured.general_case(overlapping, seeds, runner=runner, progress=step)
         deliver(theory_report.report(grown, general, theory_report.two_point_regrets()))
 
 

@@ -1,72 +1,93 @@
-"""Many runs in parallel over the cores, with the same results as one after another."""
+"""Many independent runs on an engine, with the same results as one after another.
+
+Finished runs may be kept in a folder, so that an interrupted sweep goes on where it ended. A run that fails is tried
+again; one that fails every time does not stop the others, and is named at the end.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from osamd.errors import InputError, lookup
+from osamd.evaluation.engines import ENGINES, RETRIES, Failed
+from osamd.evaluation.kept_results import KeptResults
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
+
+NAMED = 5
+"""How many of the failed runs an error names."""
+
+
+class Runner(NamedTuple):
+    """How many runs are played; their results do not depend on it."""
+
+    engine: str = "local"
+    """A name of `osamd.evaluation.engines.ENGINES`: processes of this machine, or Ray."""
+    workers: int | None = None
+    """How many runs are played at a time; all cores by default."""
+    kept: Path | None = None
+    """The folder that keeps finished runs; none by default."""
+
+
+class RunsFailed(RuntimeError):
+    """Runs that failed every time they were tried; the message names them."""
 
 
 def run_many(
     function: Callable[[Given], Result],
     tasks: Sequence[Given],
+    runner: Runner | None = None,
     *,
-    workers: int | None = None,
+    key: Callable[[Given], object] = repr,
+    ended: Callable[[Given, Result], object] | None = None,
     progress: Callable[[], None] | None = None,
 ) -> list[Result]:
-    """[function(task) for task in tasks], over `workers` processes (all cores by default).
+    """[function(task) for task in tasks], in the order of the tasks, whichever finishes first.
 
-    Results come in the order of the tasks, whichever finishes first; `progress` is called when one finishes. The
-    function must be importable by name, and the tasks must be picklable.
+    The function must be importable by name, and the tasks must be picklable. `key` says what identifies a task among
+    those of the function, if it is not how the task prints; its result is kept under that key. `ended` is called here
+    with each task that is played and its result; `progress` after each run, played or kept.
     """
-    workers = min(workers or os.cpu_count() or 1, len(tasks))
+    runner = runner or Runner()
+    engine = lookup("Runner", "engine", runner.engine, ENGINES)
+    kept = None if runner.kept is None else KeptResults(runner.kept, function)
     report = progress or (lambda: None)
-    if workers <= 1:
-        results = []
-        for task in tasks:
-            results.append(function(task))
+    found: dict[int, Any] = {}
+    if kept is not None:
+        for number, task in enumerate(tasks):
+            try:
+                found[number] = kept.read(str(key(task)))
+            except FileNotFoundError:
+                continue
             report()
-        return results
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import active_children, get_context
-
-    others = active_children()
-    # Spawned, not forked: a progress bar runs a thread, and a fork of a threaded process may hang.
-    with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        try:
-            with _interrupt_waits():
-                futures = [pool.submit(function, task) for task in tasks]
-            for future in as_completed(futures):
-                future.result()
+    errors: dict[int, BaseException] = {}
+    for _ in range(1 + RETRIES):
+        left = [number for number in range(len(tasks)) if number not in found]
+        if not left:
+            break
+        with closing(engine(function, [tasks[number] for number in left], runner.workers)) as outcomes:
+            for place, outcome in outcomes:
+                number = left[place]
+                if isinstance(outcome, Failed):
+                    if isinstance(outcome.error, InputError):  # the caller's, and the same every time
+                        raise outcome.error
+                    errors[number] = outcome.error
+                    continue
+                found[number] = outcome if kept is None else kept.write(str(key(tasks[number])), outcome)
+                if ended is not None:
+                    ended(tasks[number], found[number])
                 report()
-        except BaseException:
-            # Nobody needs the rest: do not wait for it.
-            for worker in set(active_children()) - set(others):
-                worker.terminate()
-            pool.shutdown(cancel_futures=True)
-            raise
-        return [future.result() for future in futures]
+    failed = {number: error for number, error in errors.items() if number not in found}
+    if failed:
+        raise _named([tasks[number] for number in failed], len(tasks), kept) from next(iter(failed.values()))
+    return [found[number] for number in range(len(tasks))]
 
 
-@contextmanager
-def _interrupt_waits() -> Iterator[None]:
-    """Start workers with Ctrl-C blocked, which they inherit; a Ctrl-C in the meantime reaches us right afterwards.
-
-    The workers ignore Ctrl-C once they run, but while they import, each would answer it with a traceback.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    from multiprocessing import resource_tracker
-
-    resource_tracker.ensure_running()  # on its own start it would unblock the signal again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _named(failed: Sequence[object], total: int, kept: KeptResults | None) -> RunsFailed:
+    shown = "; ".join(map(str, failed[:NAMED])) + (f"; and {len(failed) - NAMED} more" if len(failed) > NAMED else "")
+    others = "" if kept is None else f" The results of the others are in {kept.folder}."
+    return RunsFailed(f"{len(failed)} of {total} runs failed, each {1 + RETRIES} times: {shown}.{others}")

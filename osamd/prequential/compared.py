@@ -12,19 +12,34 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from osamd.errors import InputError, require_whole
-from osamd.evaluation.many import run_many
+from osamd.evaluation.engines import ENGINES
+from osamd.evaluation.many import Runner, run_many
 from osamd.prequential.groups import ALL, GROUPS
 from osamd.prequential.labels import shares_of
 from osamd.prequential.peers import RunScore
 from osamd.prequential.refitted import REFITTED
 from osamd.prequential.standings import MEASURES, Standing, content, in_json, standing, stream_table, summary_table
-from osamd.prequential.trials import OURS, RIVALS, Key, Trial, cheapest_first, kept_scores, key, play, size, standing_in
+from osamd.prequential.trials import (
+    OURS,
+    RIVALS,
+    Key,
+    Trial,
+    cheapest_first,
+    identity,
+    keep,
+    kept_scores,
+    key,
+    play,
+    size,
+    standing_in,
+)
 from osamd.reporting.tables import Report, in_seeds
-from osamd.reporting.terminal import files, progress
+from osamd.reporting.terminal import files, progress, resumable
 
 Found = dict[float, dict[str, dict[str, dict[int, RunScore]]]]
 """Scores by budget, stream, learner and seed."""
@@ -60,34 +75,33 @@ class Comparison(NamedTuple):
         return min(self.seeds, max(1, math.floor(self.slow_seeds * min(1.0, SLOW_BUDGET / budget))))
 
     def trials(self, learner: str) -> list[Trial]:
-        kept = None if self.kept is None else str(self.kept)
         return [
-            Trial(stream, self.first_seed + number, budget, learner, self.rounds, kept)
+            Trial(stream, self.first_seed + number, budget, learner, self.rounds)
             for stream in self.streams
             for budget in self.budgets
             for number in range(self.seeds_of(learner, budget))
         ]
 
 
-def played_peers(plan: Comparison, workers: int | None = None) -> dict[Trial, RunScore]:
+def played_peers(plan: Comparison, runner: Runner | None = None) -> dict[Trial, RunScore]:
     """The scores of the peers: kept from earlier runs, or played now."""
     asked = {trial: standing_in(trial) for peer in plan.peers for trial in plan.trials(peer)}
     known: dict[Key, RunScore] = {} if plan.kept is None else kept_scores(plan.kept)
     keys = {trial: key(trial) for trial in set(asked.values())}
     missing = cheapest_first([trial for trial in dict.fromkeys(asked.values()) if keys[trial] not in known])
-    if plan.kept is not None:
-        plan.kept.parent.mkdir(parents=True, exist_ok=True)
+    keeping = None if plan.kept is None else partial(keep, plan.kept)
     with progress("peers", len(missing)) as one_done:
-        played = dict(zip(missing, run_many(play, missing, workers=workers, progress=one_done), strict=True))
+        scores = run_many(play, missing, (runner or Runner())._replace(kept=None), ended=keeping, progress=one_done)
+    played = dict(zip(missing, scores, strict=True))
     return {trial: played[other] if other in played else known[keys[other]] for trial, other in asked.items()}
 
 
-def compare(plan: Comparison, workers: int | None = None) -> Found:
+def compare(plan: Comparison, runner: Runner | None = None) -> Found:
     """Play all learners on the same rows; a seed determines the rows and the queries."""
-    peers = played_peers(plan, workers)
+    peers = played_peers(plan, runner)
     ours = plan.trials(OURS)
     with progress(OURS, len(ours)) as one_done:
-        scores = dict(zip(ours, run_many(play, ours, workers=workers, progress=one_done), strict=True))
+        scores = dict(zip(ours, run_many(play, ours, runner, key=identity, progress=one_done), strict=True))
     found: Found = {}
     for trial, score in (scores | peers).items():
         by_learner = found.setdefault(trial.budget, {}).setdefault(trial.stream, {})
@@ -199,7 +213,8 @@ def options() -> argparse.ArgumentParser:
     add("--first-seed", type=int, default=0, help="the first seed; constants are chosen on seeds from 100 on (0)")
     add("--slow-seeds", type=int, default=3, help="how many of the seeds slow peers play, fewer above 5%% (3)")
     add("--rounds", type=int, default=3000, help="at most, of each stream (3000)")
-    add("--workers", type=int, help="processes, all cores by default")
+    add("--engine", choices=ENGINES, default="local", help="processes of this machine, or Ray (local)")
+    add("--workers", type=int, help="runs at a time, all cores by default")
     add("--kept", type=Path, help="file that keeps the scores of the peers (peers.jsonl in the folder of --out)")
     add("--peers-only", action="store_true", help="play only the peers whose scores the file lacks")
     add("--out", type=Path, default=Path("results/tables"), help="folder for tables.json")
@@ -212,10 +227,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         plan = plan_of(given)
         if given.peers_only:
-            print(f"{len(played_peers(plan, given.workers))} scores of peers are in {plan.kept}.")
+            scores = played_peers(plan, Runner(given.engine, given.workers))
+            print(f"{len(scores)} scores of peers are in {plan.kept}.")
             return
-        with files(given.out, "tables.json") as deliver:
-            deliver(report(compare(plan, given.workers), plan))
+        with files(given.out, "tables.json") as deliver, resumable(given.out) as kept:
+            deliver(report(compare(plan, Runner(given.engine, given.workers, kept)), plan))
     except InputError as error:
         parser.error(str(error))
 

@@ -12,7 +12,7 @@ from osamd.evaluation.intervals import Mean
 from osamd.paper.methods import KNOWN
 from osamd.prequential.labels import FULL, SLACK, Curve, CurvePoint, Curves, label_curve
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
-from osamd.reporting.terminal import files, progress
+from osamd.reporting.terminal import files, progress, resumable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,9 +38,9 @@ def draw_labels(where: str, label: str | None, out: Path | None, **settings: Any
         bars.append(progress(f"labels: {total} runs", total))
         return bars[-1].__enter__()
 
-    with files(folder, "labels.json", "labels") as deliver:
+    with files(folder, "labels.json", "labels") as deliver, resumable(folder) as kept:
         try:
-            found = label_curve(where, label, progress=begun, **settings)
+            found = label_curve(where, label, kept=kept, progress=begun, **settings)
         finally:
             for bar in bars:
                 bar.__exit__(None, None, None)

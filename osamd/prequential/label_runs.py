@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -92,6 +93,17 @@ def hold(
     return data.name, len(y)
 
 
+def digest_of(place: str) -> str:
+    """A digest of the rows that were stored at `place`."""
+    return hashlib.sha256(Path(place).read_bytes()).hexdigest()
+
+
+def identity(rows: str, task: LabelRun) -> str:
+    """What the score of a run depends on: of a table the digest of its rows, and the version of a peer."""
+    version = PEERS[task.name].version if task.name in PEERS else None
+    return repr((rows, task._replace(place="") if rows else task, version))
+
+
 @lru_cache(maxsize=8)
 def read(place: str, rounds: int, warmup: int, seed: int) -> PeerRows:
     """The source and the rows of a run; a table has the same ones for every seed."""
@@ -108,15 +120,21 @@ def played(task: LabelRun) -> RunScore:
     if task.name in PEERS:
         assert task.budget is not None
         return PEERS[task.name].play(held, task.budget, task.seed, task.strict)
-    (first, known), (x, y), classes, _ = held
-    settings: dict[str, Any] = {"method": task.name, "seed": task.seed, "classes": list(range(classes))}
+    settings: dict[str, Any] = {"method": task.name, "seed": task.seed}
     if task.name != PRESET.name:
         settings |= own_settings(task.place)
     if task.budget is not None:
         settings["budget"] = task.budget
+    return score_on(held, settings)
+
+
+def score_on(rows: PeerRows, settings: Mapping[str, Any]) -> RunScore:
+    """Play a learner with these settings of `osamd.OSAMD`; it starts from the source, if there is one."""
+    (first, known), (x, y), count, _ = rows
+    classes = list(range(count))
     if not len(known):
-        return score(OSAMD(features=int(x.shape[1]), **settings), x, y.tolist())
-    return score(OSAMD.from_source(first, known.tolist(), **settings), x, y.tolist())
+        return score(OSAMD(features=int(x.shape[1]), classes=classes, **settings), x, y.tolist())
+    return score(OSAMD.from_source(first, known.tolist(), classes=classes, **settings), x, y.tolist())
 
 
 def score(learner: OSAMD, x: Array, y: list[int]) -> RunScore:

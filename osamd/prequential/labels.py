@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from osamd.errors import InputError, nearest, require_whole
 from osamd.evaluation.intervals import Mean, mean_90
-from osamd.evaluation.many import run_many
+from osamd.evaluation.many import Runner, run_many
 from osamd.paper.methods import KNOWN, PRESET
-from osamd.prequential.label_runs import STREAMS, LabelRun, hold, played
+from osamd.prequential.label_runs import STREAMS, LabelRun, digest_of, hold, identity, played
 from osamd.prequential.peers import PEERS, RunScore
 from osamd.prequential.runs import share
 
@@ -163,6 +164,8 @@ def label_curve(
     categorical: Collection[str] = (),
     format: str | None = None,
     workers: int | None = None,
+    engine: str = "local",
+    kept: Path | None = None,
     progress: Callable[[int], Callable[[], None]] | None = None,
 ) -> Curves:
     """Play every method at every budget, and the peers that are installed, from the same source on the same rows.
@@ -171,7 +174,8 @@ def label_curve(
     queries, and for a stream also the stream. `rounds` is the length of the stream, 2000 by default, or the number of
     rows of a table after the warm-up, all by default. All methods start from a model that is fitted to `warmup`
     labelled samples. On "rotating-gaussian" the paper's methods have the paper's settings; else those of `osamd run`.
-    `progress` gets the number of runs, and returns a function to call after each. Rows are held in memory.
+    `engine`, `workers` and `kept` are those of `osamd.evaluation.many.Runner`. `progress` gets the number of runs, and
+    returns a function to call after each. Rows are held in memory.
     """
     shares = shares_of(budgets)
     ours = chosen(methods)
@@ -206,7 +210,8 @@ def label_curve(
             for seed in range(repeats[name])
         ]
         one_done = None if progress is None else progress(len(tasks))
-        done = dict(zip(tasks, run_many(played, tasks, workers=workers, progress=one_done), strict=True))
+        runner, key = Runner(engine, workers, kept), partial(identity, "" if named else digest_of(place))
+        done = dict(zip(tasks, run_many(played, tasks, runner, key=key, progress=one_done), strict=True))
     found: dict[tuple[str, float | None], list[RunScore]] = {}
     for task, score in done.items():
         found.setdefault((task.name, task.budget), []).append(score)

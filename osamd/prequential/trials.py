@@ -39,8 +39,6 @@ class Trial(NamedTuple):
     budget: float
     learner: str
     rounds: int
-    kept: str | None = None
-    """The file that keeps the scores of the peers; None if they are not kept."""
 
 
 class Size(NamedTuple):
@@ -89,8 +87,13 @@ def key(trial: Trial) -> Key:
     return Key(rows, trial.seed, trial.budget, peer.title, f"{peer.package} {peer.version}")
 
 
+def identity(trial: Trial) -> str:
+    """What our learner's score depends on, besides the sources of this package."""
+    return repr((size(trial.stream, trial.seed, trial.rounds).digest, trial))
+
+
 def play(trial: Trial) -> RunScore:
-    """Play one trial; a peer must keep the budget at every round, as our learner does, and its score is kept."""
+    """Play one trial; a peer must keep the budget at every round, as our learner does."""
     rows = drawn(trial.stream, trial.seed, trial.rounds)
     x, y = rows.stream
     if trial.learner == OURS:
@@ -98,16 +101,14 @@ def play(trial: Trial) -> RunScore:
             features=int(x.shape[1]), classes=list(range(rows.classes)), budget=trial.budget, seed=trial.seed
         )
         return score(learner, x, y.tolist())
-    found = RIVALS[trial.learner].play(rows, trial.budget, trial.seed, strict=True)
-    if trial.kept is not None:
-        keep(trial, found)
-    return found
+    return RIVALS[trial.learner].play(rows, trial.budget, trial.seed, strict=True)
 
 
-def keep(trial: Trial, found: RunScore) -> None:
-    """Append a line; a write this short is atomic, even if several processes write at once."""
+def keep(path: Path, trial: Trial, found: RunScore) -> None:
+    """Append a line; a write this short is atomic, even if several comparisons write at once."""
     line = {"stream": trial.stream, "rounds": trial.rounds} | key(trial)._asdict() | found._asdict()
-    with open(trial.kept or "", "a") as file:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
         file.write(json.dumps(line) + "\n")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +46,19 @@ def files(folder: Path, json: str, stem: str | None = None) -> Iterator[Callable
     print("Wrote:")
     for path in files.paths:
         print(f"  {path}")
+
+
+@contextmanager
+def resumable(folder: Path, name: str = ".runs") -> Iterator[Path]:
+    """A folder in that of the command, for finished runs until all are there; after an interruption it is named."""
+    kept = folder / name
+    try:
+        yield kept
+    except KeyboardInterrupt:
+        if kept.exists():
+            print(f"osamd: the same command goes on from {kept}.", file=sys.stderr)
+        raise
+    shutil.rmtree(kept, ignore_errors=True)
 
 
 @contextmanager

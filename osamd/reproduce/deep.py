@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,11 +56,6 @@ def require_torch() -> None:
         import torch  # noqa: F401
     except ImportError as error:
         raise InputError("networks need PyTorch: pip install 'osamd[deep]'.") from error
-
-
-def forget(checkpoint: Path) -> None:
-    """Delete the checkpoints of a run that is over."""
-    shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def experiment(

@@ -15,7 +15,7 @@ import numpy as np
 
 from osamd.compiled import play
 from osamd.evaluation.comparators import exact_optima
-from osamd.evaluation.many import run_many
+from osamd.evaluation.many import Runner, run_many
 from osamd.evaluation.regret import dynamic_regret
 from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
@@ -129,7 +129,7 @@ def experiment(
     *,
     budget: float | None = None,
     rounds: int = ROUNDS,
-    workers: int | None = None,
+    runner: Runner | None = None,
     progress: Callable[[], None] | None = None,
 ) -> dict[float, dict[str, list[GaussianRun]]]:
     """All runs, by sigma and method, one for each seed 0, ..., seeds - 1.
@@ -142,7 +142,7 @@ def experiment(
     first = [
         GaussianTask(name, seed, sigma, rounds=rounds) for name in leaders for sigma in sigmas for seed in range(seeds)
     ]
-    runs = dict(zip(first, run_many(run, first, workers=workers, progress=progress), strict=True))
+    runs = dict(zip(first, run_many(run, first, runner, progress=progress), strict=True))
     rate = {(task.sigma, task.seed): done.labels for task, done in runs.items()}
 
     def task(name: str, sigma: float, seed: int) -> GaussianTask:
@@ -155,7 +155,7 @@ def experiment(
 
     wanted = {(sigma, name): [task(name, sigma, s) for s in range(seeds)] for sigma in sigmas for name in methods}
     rest = list(dict.fromkeys(one for some in wanted.values() for one in some if one not in runs))
-    runs |= zip(rest, run_many(run, rest, workers=workers, progress=progress), strict=True)
+    runs |= zip(rest, run_many(run, rest, runner, progress=progress), strict=True)
     return {sigma: {name: [runs[one] for one in wanted[sigma, name]] for name in methods} for sigma in sigmas}
 
 

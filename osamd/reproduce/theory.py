@@ -20,7 +20,7 @@ from osamd.compiled import play
 from osamd.evaluation.comparators import exact_optima
 from osamd.evaluation.constants import constants_for
 from osamd.evaluation.drift import ball_total_variation
-from osamd.evaluation.many import run_many
+from osamd.evaluation.many import Runner, run_many
 from osamd.evaluation.regret import dynamic_regret
 from osamd.evaluation.theory import (
     Bound,
@@ -152,11 +152,11 @@ def growth(
     horizons: Sequence[int] = HORIZONS,
     seeds: int = 10,
     *,
-    workers: int | None = None,
+    runner: Runner | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Growth:
     """Measure OSAMD at eta = V_T^(1/3) T^(-1/3) for each horizon, and fit the exponent of its mean regret."""
-    rows = _measure(SEPARABLE, horizons, seeds, workers, progress)
+    rows = _measure(SEPARABLE, horizons, seeds, runner, progress)
     return Growth(rows, fitted_exponent(horizons, [float(np.mean([r.regret for r in row.runs])) for row in rows]))
 
 
@@ -164,22 +164,22 @@ def general_case(
     horizons: Sequence[int] = GENERAL_HORIZONS,
     seeds: int = 10,
     *,
-    workers: int | None = None,
+    runner: Runner | None = None,
     progress: Callable[[], None] | None = None,
 ) -> list[Horizon]:
     """Measure balls that overlap, so that every classifier errs: one row per horizon, with Lemma 3 and Theorem 4."""
-    return _measure(OVERLAPPING, horizons, seeds, workers, progress)
+    return _measure(OVERLAPPING, horizons, seeds, runner, progress)
 
 
 def _measure(
-    case: Case, horizons: Sequence[int], seeds: int, workers: int | None, progress: Callable[[], None] | None
+    case: Case, horizons: Sequence[int], seeds: int, runner: Runner | None, progress: Callable[[], None] | None
 ) -> list[Horizon]:
     known = {rounds: constants(rounds, case) for rounds in horizons}
     eta = {rounds: corollary_step(known[rounds].V_T, rounds) for rounds in horizons}
     # The longest come first, so that no core waits for one long run at the end.
     longest_first = sorted(horizons, reverse=True)
     tasks = [TheoryTask(rounds, seed, eta[rounds], case) for rounds in longest_first for seed in range(seeds)]
-    runs = dict(zip(tasks, run_many(run, tasks, workers=workers, progress=progress), strict=True))
+    runs = dict(zip(tasks, run_many(run, tasks, runner, progress=progress), strict=True))
     errors, regret = (lemma1, theorem1) if case.apart else (lemma3, theorem4)
     return [
         Horizon(

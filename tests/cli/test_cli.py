@@ -213,7 +213,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_older_files_as_they_were(tmp_path,
     assert captured.err.count("\n") == 1
     assert "OMD (all)" in captured.out
     assert "Wrote" not in captured.out
-    assert os.listdir(tmp_path) == ["results.json"]
+    assert sorted(os.listdir(tmp_path)) == [".runs", "results.json"]  # the next try need not play again
     assert (tmp_path / "results.json").read_text() == "older"
 
 
@@ -227,6 +227,29 @@ def test_an_interrupted_command_says_so_and_leaves_nothing(tmp_path, capsys, mon
     assert run(*QUICK, "--out", str(tmp_path / "new" / "deep")) == 130
     assert refusal(capsys) == "osamd: interrupted; no results were written.\n"
     assert os.listdir(tmp_path) == []
+
+
+def test_an_interrupted_command_goes_on_from_the_runs_that_are_done(tmp_path, capsys, monkeypatch):
+    from osamd.reproduce import rotating_gaussian
+
+    def interrupted(task):
+        if task.seed == 1:
+            raise KeyboardInterrupt
+        return played(task)
+
+    played = rotating_gaussian.run
+    interrupted.__module__, interrupted.__qualname__ = played.__module__, played.__qualname__
+    monkeypatch.setattr(rotating_gaussian, "run", interrupted)
+    assert run(*QUICK, "--out", str(tmp_path)) == 130
+    assert f"the same command goes on from {tmp_path / '.runs'}." in capsys.readouterr().err
+    assert len(list((tmp_path / ".runs").iterdir())) == 1
+    again = []
+    monkeypatch.setattr(rotating_gaussian, "run", lambda task: again.append(task) or played(task))
+    monkeypatch.setattr(rotating_gaussian.run, "__qualname__", "run")
+    monkeypatch.setattr(rotating_gaussian.run, "__module__", played.__module__)
+    assert run(*QUICK, "--out", str(tmp_path)) == 0
+    assert [task.seed for task in again] == [1]
+    assert sorted(os.listdir(tmp_path)) == ["figure2a.png", "figure2a.svg", "results.json"]
 
 
 def test_a_reader_that_stops_early_does_not_take_the_files_away(tmp_path):

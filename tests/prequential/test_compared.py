@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from osamd.errors import InputError
+from osamd.evaluation.many import Runner
 from osamd.prequential import compared, keel
 from osamd.prequential import generated as made
 from osamd.prequential.generated import MADE
@@ -175,6 +176,8 @@ def test_balanced_accuracy_is_the_mean_recall_of_the_classes_that_occur():
     assert scored([0] * 45 + [1] * 45 + [2] * 10, truth, 5).balanced_accuracy == 0.75
 
 
+ONE_BY_ONE = Runner(workers=1)
+
 # Scores that are kept
 
 
@@ -184,17 +187,17 @@ def test_a_score_is_played_once_and_kept_until_rows_budget_or_version_change(tmp
     plan = compared.Comparison(
         ["Phishing"], [0.1], ["nearest"], seeds=2, rounds=60, kept=tmp_path / "new" / "peers.jsonl"
     )
-    first = compared.played_peers(plan, workers=1)
+    first = compared.played_peers(plan, ONE_BY_ONE)
     kept = kept_scores(plan.kept)
     assert len(kept) == 2
     assert sorted(kept.values()) == sorted(first.values())
-    assert compared.played_peers(plan, workers=1) == first
+    assert compared.played_peers(plan, ONE_BY_ONE) == first
     assert len(plan.kept.read_text().splitlines()) == 2
-    compared.played_peers(plan._replace(rounds=50), workers=1)
-    compared.played_peers(plan._replace(budgets=[0.2]), workers=1)
+    compared.played_peers(plan._replace(rounds=50), ONE_BY_ONE)
+    compared.played_peers(plan._replace(budgets=[0.2]), ONE_BY_ONE)
     assert len(kept_scores(plan.kept)) == 6
     monkeypatch.setattr(type(REFITTED["nearest"]), "version", "another")
-    compared.played_peers(plan, workers=1)
+    compared.played_peers(plan, ONE_BY_ONE)
     assert len(kept_scores(plan.kept)) == 8
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from osamd.errors import InputError, nearest
-from osamd.evaluation.many import run_many
+from osamd.evaluation.many import Runner, run_many
 from osamd.reporting.tables import Report, Table
 from osamd.reproduce.robustness import drifting, hard_tables, harm, harm_report
 from osamd.reproduce.robustness.plans import RobustnessPlan
@@ -47,8 +47,8 @@ def number_of_tasks(names: Sequence[str], plan: RobustnessPlan) -> int:
 def measure(
     names: Sequence[str],
     plan: RobustnessPlan,
+    runner: Runner | None = None,
     *,
-    workers: int | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Report:
     """Run these groups one after another; returns their tables, and their content by name."""
@@ -56,7 +56,7 @@ def measure(
     content = {}
     for name in names:
         group = GROUPS[name]
-        done = run_many(group.run, group.tasks(plan), workers=workers, progress=progress)
+        done = run_many(group.run, group.tasks(plan), runner, progress=progress)
         found = group.report(plan, done)
         tables += found.tables
         content[name] = {"title": group.title, **found.content}
