@@ -112,7 +112,7 @@ def _speed(advance: Callable[[int, int], None], rounds: int, seconds: float) -> 
 
 def report(device: str) -> Report:
     """Both networks on a device."""
-    on = device_named(device, f"--device {device}")
+    on = device_named(device, f"measure(device={device!r})")
     measured = [measure(case, on) for case in CASES]
     name = torch.cuda.get_device_name(on) if on.type == "cuda" else f"{platform.processor() or platform.machine()} CPU"
     content: dict[str, Any] = {"device": name, "models": len(METHODS) * SEEDS, "rows": [m._asdict() for m in measured]}

@@ -17,6 +17,9 @@ Part = TypeVar("Part")
 LONGEST = 200
 """The most characters of a value that an error shows."""
 
+MOST_FRACTIONS = 10
+"""The most different labels that are not whole numbers and still classes."""
+
 ENCODE = "encode it, as pandas.get_dummies does, or let osamd read the table (osamd run, osamd.prequential.run)"
 """What to do about text in a sample."""
 
@@ -154,6 +157,19 @@ def require_finite(call: str, argument: str, rows: NDArray[np.float64]) -> None:
             f"`{call}({argument}=...)`: {shown} holds {str(rows[bad].tolist())[:LONGEST]}; {argument} must be finite,"
             " so fill or drop missing values first."
         )
+
+
+def are_continuous(labels: Sequence[Any]) -> bool:
+    """Whether these labels are measured numbers rather than classes: numbers, not all whole, that hardly repeat.
+
+    >>> are_continuous([0.1, 0.7, 0.35, 1.2]), are_continuous([0.5, 1.5] * 10), are_continuous([1, 2, 3, 4])
+    (True, False, False)
+    """
+    if any(isinstance(label, str | bool) or not isinstance(label, numbers.Real) for label in labels):
+        return False
+    different = {float(label) for label in labels}
+    whole = all(label.is_integer() for label in different)
+    return not whole and len(different) > 2 and (len(different) > MOST_FRACTIONS or 3 * len(different) > len(labels))
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

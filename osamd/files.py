@@ -67,7 +67,9 @@ def together(folder: Path, names: Sequence[str]) -> Iterator[Files]:
         with held as staging:
             for path in (folder / name for name in names):
                 if path.is_dir():
-                    raise InputError(f"`--out {folder}`: {path} is a folder; move it away, or name another folder.")
+                    raise InputError(
+                        f"`together(out={str(folder)!r})`: {path} is a folder; move it away, or name another folder."
+                    )
             files = Files(folder, Path(staging))
             yield files
             for name in files.names:
@@ -89,4 +91,4 @@ def _refused(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = error.strerror or error
-        raise InputError(f"cannot write {path} ({why}); make room there, or name another folder with --out.") from error
+        raise InputError(f"cannot write {path} ({why}); make room there, or name another folder.") from error

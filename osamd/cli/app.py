@@ -64,7 +64,10 @@ def run_command(command: typer.Typer, name: str, arguments: list[str] | None = N
     try:
         code = command(arguments, prog_name=name, standalone_mode=False) or 0
     except InputError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        from osamd.cli.wording import in_options, options_of
+
+        options = options_of(command, sys.argv[1:] if arguments is None else arguments)
+        print(f"{name}: {in_options(str(error), options)}", file=sys.stderr)
         return 2
     except _Refused as error:
         # Without words it is the command alone, and the help has been shown.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from osamd.cli.options import names
+from osamd.cli.options import Decimal, Encoding, Keep, names
 from osamd.cli.service_options import (
     BudgetWindow,
     MaxLabels,
@@ -59,6 +59,12 @@ def init(
     ] = None,
     drop: Annotated[Names, typer.Option(help="With --source: columns to leave out.")] = None,
     categorical: Annotated[Names, typer.Option(help="With --source: columns whose numbers are codes.")] = None,
+    keep: Keep = None,
+    format: Annotated[
+        str | None, typer.Option(metavar="csv|jsonl|parquet", help="With --source: where its name does not say it.")
+    ] = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="The method; see osamd run.")] = None,
     eta: StudentRate = None,
     sigma: QueryScale = None,
@@ -77,6 +83,7 @@ def init(
     Example: osamd init shop --source orders.csv --label fraud --budget 5%
     """
     require_service()
+    from osamd.cli.column_remarks import column_remarks
     from osamd.service import creating
 
     made = creating.make(
@@ -89,14 +96,20 @@ def init(
         shape=shape,
         columns={
             "classes": None if classes is None else names(classes),
-            "drop": names(drop) or (),
-            "categorical": names(categorical) or (),
+            "drop": names(drop),
+            "categorical": names(categorical),
+            "keep": names(keep),
+            "format": format,
+            "decimal": decimal,
+            "encoding": encoding,
         },
         settings=learner_settings(budget, budget_window, max_labels, method=method, eta=eta, sigma=sigma),
         expire_after=expire_after,
         title=title,
     )
-    _describe(made)
+    _describe(made.state)
+    for line in column_remarks(made.columns):
+        print(line)
     print(f"Start it with: osamd serve --dir {state}")
 
 
@@ -113,8 +126,6 @@ def _describe(made: Any) -> None:
         more = f" and {len(schema.columns) - 20} more" if len(schema.columns) > 20 else ""
         print(f"The columns of a sample: {listed}{more}.")
     _describe_learner(made.learner())
-    if schema.ignored:
-        print(f"Left out: {', '.join(schema.ignored)}.")
 
 
 def _describe_learner(learner: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from osamd.cli.options import Engine, Seeds, Workers, folder, names
+from osamd.cli.options import Decimal, Encoding, Engine, Keep, Seeds, Workers, folder, names
 
 
 def labels(
@@ -33,9 +33,12 @@ def labels(
     classes: Annotated[list[str] | None, typer.Option(help="Of a table, as in osamd run.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Of a table: columns to leave out, as there.")] = None,
     categorical: Annotated[list[str] | None, typer.Option(help="Of a table: columns of codes, as there.")] = None,
+    keep: Keep = None,
     format: Annotated[
         str | None, typer.Option(metavar="csv|jsonl|parquet", help="Where the name does not say it; - is csv.")
     ] = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = None,
     out: Annotated[
         Path | None,
         typer.Option(parser=folder, metavar="FOLDER", help="Folder for the files; results/labels-NAME by default."),
@@ -78,7 +81,10 @@ def labels(
         classes=names(classes) if classes else None,
         drop=names(drop),
         categorical=names(categorical),
+        keep=names(keep),
         format=format,
+        decimal=decimal,
+        encoding=encoding,
         workers=workers,
         engine=engine,
     )

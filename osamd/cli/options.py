@@ -27,6 +27,16 @@ Engine = Annotated[
 ]
 
 
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="Columns to use although they look like ids, counters or names; with commas."),
+]
+Decimal = Annotated[str, typer.Option(metavar=". or ,", help="The decimal mark of a CSV file.")]
+Encoding = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The encoding of a text file, as in latin-1; UTF-8 by default.")
+]
+
+
 def names(given: Sequence[str] | None) -> list[str]:
     """Names separated by commas, from one option or from several; one that holds a comma is in double quotes.
 

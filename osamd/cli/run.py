@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from osamd.cli.options import folder, names
+from osamd.cli.options import Decimal, Encoding, Keep, folder, names
 
 
 def run(
     table: Annotated[
         str, typer.Argument(metavar="TABLE", help="A .csv, .jsonl or .parquet file; - is standard input.")
     ],
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column that holds the class.")],
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column that holds the class.")] = None,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -65,6 +65,7 @@ def run(
     categorical: Annotated[
         list[str] | None, typer.Option(help="Columns whose numbers are codes of categories, with commas.")
     ] = None,
+    keep: Keep = None,
     eta: Annotated[
         float | None,
         typer.Option(help="Of the paper's methods: the student's step; 0.3 / (features + 1) by default."),
@@ -76,6 +77,8 @@ def run(
     format: Annotated[
         str | None, typer.Option(metavar="csv|jsonl|parquet", help="Where the name does not say it; - is csv.")
     ] = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws that decide what is asked, and of delays.")] = 0,
     seeds: Annotated[
         int | None,
@@ -99,10 +102,12 @@ def run(
 
     Columns: the first 1000 rows (or the warm-up, where it is longer) decide. Numbers may be of any unit and scale;
     true and false are 1 and 0; other text is a category with a feature of its own, at most 100 a column, and a
-    category that turns up later gives zeros. Dates and times, columns without a name and columns without a value are
-    left out. Missing are: an empty value, ?, NA, N/A, #N/A, <NA>, NaN, NaT, null, None, and numbers that are not
-    finite; a missing number is the mean so far, a missing category a category. Rows without a label are left out. CSV
-    has a header, and , ; tab or | between values; .gz is unpacked. Parquet needs the extra tables.
+    category that turns up later gives zeros. Of dates the hour, the weekday and the season are features, where they
+    come round in those rows. Ids and counters, text that hardly ever repeats (--keep uses them all the same), columns
+    without a name and columns without a value are left out. Missing are: an empty value, ?, NA, N/A, #N/A, <NA>, NaN,
+    NaT, null, None, and numbers that are not finite; a missing number is the mean so far, a missing category a
+    category. Rows without a label are left out. CSV has a header, and , ; tab or | between values; .gz is unpacked.
+    Parquet needs the extra tables.
 
     Writes results.json (accuracies and rates as fractions, means over the seeds), report.html (one file, opens
     offline).
@@ -125,9 +130,12 @@ def run(
         classes=names(classes) if classes else None,
         drop=names(drop),
         categorical=names(categorical),
+        keep=names(keep),
         eta=eta,
         sigma=sigma,
         format=format,
+        decimal=decimal,
+        encoding=encoding,
         seed=seed,
         seeds=seeds,
     )

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from osamd.cli.column_remarks import column_remarks
 from osamd.compiled.lowering import compiles_anew
 from osamd.errors import InputError, nearest
 from osamd.files import Files, together
@@ -16,13 +17,13 @@ from osamd.prequential.page import page
 from osamd.prequential.report import tables
 from osamd.prequential.results import content
 from osamd.prequential.runs import run, share
-from osamd.prequential.sentences import column_notes, notes
+from osamd.prequential.sentences import notes
 from osamd.reporting.terminal import show, stages
 
 FILES = ("results.json", "report.html")
 
 
-def run_table(table: str, label: str, out: Path | None, **settings: Any) -> None:
+def run_table(table: str, label: str | None, out: Path | None, **settings: Any) -> None:
     """Refuse what can be refused before the work, play, write and print."""
     if settings["method"] not in (None, *KNOWN):
         raise InputError(f"`--method {settings['method']}`: no such method. {nearest(settings['method'], KNOWN)}")
@@ -46,7 +47,10 @@ def run_table(table: str, label: str, out: Path | None, **settings: Any) -> None
         # After the files, which a reader of ours that stops early (| head) does not take away; and without them too.
         if outcome is not None:
             first, *others = tables(outcome)
-            for shown in (first._replace(notes=[*first.notes, *notes(outcome), *column_notes(outcome)]), *others):
+            for shown in (
+                first._replace(notes=[*first.notes, *notes(outcome), *column_remarks(outcome.columns)]),
+                *others,
+            ):
                 show(shown)
     print("Wrote:")
     for path in files.paths:

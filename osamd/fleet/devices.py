@@ -39,7 +39,7 @@ def threads_for(parameters: int) -> Iterator[None]:
 def device_named(device: Any, call: str) -> torch.device:
     """The device, if this machine has it; errors name `call`.
 
-    >>> device_named("cpu", "--device cpu")
+    >>> device_named("cpu", "experiment(device='cpu')")
     device(type='cpu')
     """
     try:

@@ -185,8 +185,8 @@ def require_packages(plan: Comparison) -> None:
 def plan_of(given: argparse.Namespace) -> Comparison:
     """The comparison that the options describe, checked."""
     for option in ("rounds", "seeds", "slow_seeds"):
-        require_whole("compare", f"--{option.replace('_', '-')}", getattr(given, option))
-    require_whole("compare", "--first-seed", given.first_seed, least=0)
+        require_whole("compare", option, getattr(given, option))
+    require_whole("compare", "first_seed", given.first_seed, least=0)
     streams = given.streams or [name for group in given.groups for name in GROUPS[group]]
     plan = Comparison(
         streams,

@@ -13,7 +13,7 @@ KINDS = {
     "bursty": "rounds between two batches of labels",
     "lost": "share of labels that never come, between 0 and 1",
 }
-EXAMPLE = "as in --delay fixed:100 or --delay random:100,lost:0.1"
+EXAMPLE = "as in delay='fixed:100' or delay='random:100,lost:0.1'"
 
 
 def delay_named(given: str | Delay) -> Delay:
@@ -30,14 +30,16 @@ def delay_named(given: str | Delay) -> Delay:
     for part in text.split(","):
         kind, colon, number = part.strip().partition(":")
         if kind not in KINDS:
-            raise InputError(f"`--delay {text}`: there is no kind of delay called {kind!r}. {nearest(kind, KINDS)}")
+            raise InputError(
+                f"`run(delay={text!r})`: there is no kind of delay called {kind!r}. {nearest(kind, KINDS)}"
+            )
         value = _number(number)
         whole = kind in ("fixed", "bursty")
         good = 0.0 <= value <= 1.0 if kind == "lost" else 0.0 <= value <= 1e9
         if not colon or not good or (whole and value != int(value)) or (kind == "bursty" and value < 1.0):
-            raise InputError(f"`--delay {text}`: {kind}:NUMBER needs the {KINDS[kind]}, {EXAMPLE}.")
+            raise InputError(f"`run(delay={text!r})`: {kind}:NUMBER needs the {KINDS[kind]}, {EXAMPLE}.")
         if kind in found:
-            raise InputError(f"`--delay {text}`: {kind} is given twice; give it once, {EXAMPLE}.")
+            raise InputError(f"`run(delay={text!r})`: {kind} is given twice; give it once, {EXAMPLE}.")
         found[kind] = int(value) if whole else value
     return Delay(**found)  # type: ignore[arg-type]
 

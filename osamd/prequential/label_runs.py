@@ -74,10 +74,10 @@ def hold(
         raise InputError(
             f"`labels {where}`: there is no such file, and no stream of that name. {nearest(where, STREAMS)}"
         )
-    if label is None:
-        raise InputError(f"`labels {where}`: name the column that holds the class with --label COLUMN.")
     if warmup < 1:
-        raise InputError(f"`--warmup {warmup}`: all methods start from labelled rows; give a warm-up of 1 or more.")
+        raise InputError(
+            f"`label_curve(warmup={warmup})`: all methods start from labelled rows; give a warm-up of 1 or more."
+        )
     data = rows(where, label, warmup=warmup, **options)
     blocks, count = [], 0
     for x, y in data.blocks():

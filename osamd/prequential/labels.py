@@ -23,6 +23,7 @@ from osamd.prequential.peers import PEERS, RunScore
 from osamd.prequential.runs import share
 
 BUDGETS = ("1%", "2%", "5%", "10%", "20%")
+AS_IN = "as in budgets=['1%', '5%', '20%']"
 SEEDS = 5
 ROUNDS = 2000
 WARMUP = 200
@@ -162,7 +163,10 @@ def label_curve(
     classes: Sequence[object] | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    keep: Collection[str] = (),
     format: str | None = None,
+    decimal: str = ".",
+    encoding: str | None = None,
     workers: int | None = None,
     engine: str = "local",
     kept: Path | None = None,
@@ -186,16 +190,19 @@ def label_curve(
         rounds = require_whole("label_curve", "rounds", ROUNDS if rounds is None else rounds)
     with tempfile.TemporaryDirectory(prefix="osamd-labels-") as folder:
         place = where if named else str(Path(folder) / "rows.npz")
-        options = {"classes": classes, "drop": drop, "categorical": categorical, "format": format}
+        options = {"classes": classes, "drop": drop, "categorical": categorical, "keep": keep, "format": format}
         if named:
-            require_named(where, warmup, {"label": label is not None} | options)
+            only_point = {"decimal": decimal != ".", "encoding": encoding}
+            require_named(where, warmup, {"label": label is not None} | options | only_point)
             title, many = where, rounds or ROUNDS
         else:
-            title, many = hold(where, label, place, warmup, rounds, options)
+            title, many = hold(
+                where, label, place, warmup, rounds, options | {"decimal": decimal, "encoding": encoding}
+            )
         if shares[0] * many < 1.0:
             raise InputError(
-                f"`--budgets {100 * shares[0]:g}%`: in {many} rounds that is less than one label; give more rounds, or"
-                f" a share of at least {100 / many:.2g}%."
+                f"`label_curve(budgets=['{100 * shares[0]:g}%'])`: in {many} rounds that is less than one label; give"
+                f" more rounds, or a share of at least {100 / many:.2g}%."
             )
         wanted = {name: peer for name, peer in PEERS.items() if peers and not (named and peer.tables_only)}
         there = [name for name, peer in wanted.items() if peer.installed]
@@ -220,19 +227,17 @@ def label_curve(
         for name in (*ours, *there)
     ]
     missing = {name: peer.package for name, peer in wanted.items() if name not in there}
-    settings = "the paper's settings" if title == "rotating-gaussian" else "the defaults of osamd run --method"
+    settings = "the paper's settings" if title == "rotating-gaussian" else "the defaults of osamd run"
     return Curves(title, many, warmup, seeds, settings, point(None, found[FULL, None]), curves, missing)
 
 
 def require_named(name: str, warmup: int, options: Mapping[str, Any]) -> None:
     """Refuse what a named stream cannot have: options of a table, and a warm-up too short to fit a model to."""
     if any(options.values()):
-        raise InputError(
-            f"`labels {name}`: a stream by name has no columns; leave out --label, --classes, --drop,"
-            " --categorical and --format."
-        )
+        given = ", ".join(f"{option}=..." for option in options)
+        raise InputError(f"`label_curve({name!r})`: a stream by name has no columns; leave out {given}.")
     if warmup < 20:  # a fit needs both classes
-        raise InputError(f"`--warmup {warmup}`: a stream by name starts from at least 20 labelled samples.")
+        raise InputError(f"`label_curve(warmup={warmup})`: a stream by name starts from at least 20 labelled samples.")
 
 
 def curve(name: str, seeds: int, points: list[CurvePoint]) -> Curve:
@@ -255,12 +260,11 @@ def shares_of(budgets: Sequence[float | str]) -> list[float]:
     try:
         found = sorted({share(budget) for budget in budgets})
     except InputError as error:
-        given = ",".join(map(str, budgets))
         raise InputError(
-            f"`--budgets {given}`: give shares of the rounds, above 0% and at most 100%, as in --budgets 1%,5%,20%."
+            f"`label_curve(budgets={list(budgets)})`: give shares of the rounds, above 0% and at most 100%, {AS_IN}."
         ) from error
     if not found:
-        raise InputError("`--budgets`: name at least one share of the rounds, as in --budgets 1%,5%,20%.")
+        raise InputError(f"`label_curve(budgets=[])`: name at least one share of the rounds, {AS_IN}.")
     return found
 
 
@@ -271,10 +275,10 @@ def chosen(methods: Sequence[str] | None) -> list[str]:
         return order
     for name in methods:
         if name not in KNOWN:
-            raise InputError(f"`--methods {name}`: no such method. {nearest(name, KNOWN)}")
+            raise InputError(f"`label_curve(methods=[{name!r}])`: no such method. {nearest(name, KNOWN)}")
     found = [name for name in order if name in methods]
     if not found:
         raise InputError(
-            f"`--methods {','.join(methods)}`: name at least one method that keeps a budget: {', '.join(order)}."
+            f"`label_curve(methods={list(methods)})`: name at least one method that keeps a budget: {', '.join(order)}."
         )
     return found

@@ -200,6 +200,8 @@ def _columns(outcome: Outcome) -> list[str]:
             remark += f"{'; ' if remark else ''}{column.unseen:,} values of others" if column.unseen else ""
         lines.append([column.name, used, f"{column.missing:,}" if column.missing else "", remark])
     said = [f"<p>Numeric, without gaps: {escape(', '.join(map(repr, plain)))}.</p>"] if plain else []
+    if any(column.identifies for column in outcome.columns):
+        said.append("<p>A column that looks like an id is used only if it is named as one to keep.</p>")
     return said + ([_grid(("column", "used as", "missing", "remarks"), lines, "words")] if lines else [])
 
 

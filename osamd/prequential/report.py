@@ -130,7 +130,7 @@ def _cost_in_words(cost: Mean) -> str:
     """
     points = f"{in_words(cost, 2, PERCENT)} points of accuracy"
     if cost.half_width_90 is None:
-        return f"On this one seed that costs {points}; more --seeds give an interval."
+        return f"On this one seed that costs {points}; more seeds give an interval."
     if abs(cost.mean) <= cost.half_width_90:
         return f"No cost could be measured: {points}."
     return f"That costs {points}." if cost.mean > 0.0 else f"Late labels were no worse: that costs {points}."

@@ -28,7 +28,7 @@ LABELS_SEEN, SHORTEST, LONGEST = 200, 1000, 20_000
 
 def run(
     table: Any,
-    label: str,
+    label: str | None,
     *,
     budget: float | str | None = None,
     max_labels: int | None = None,
@@ -44,7 +44,10 @@ def run(
     classes: Sequence[object] | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    keep: Collection[str] = (),
     format: str | None = None,
+    decimal: str = ".",
+    encoding: str | None = None,
     start: Start | None = None,
     done: Callable[[int], None] | None = None,
 ) -> Outcome:
@@ -80,15 +83,15 @@ def run(
     method = meant(method, {"eta": eta, "sigma": sigma})
     kind = lookup("run", "method", method, KNOWN)
     if kind.query == "uniform" and rate is None:
-        raise InputError(f"`--method {method}`: it asks uniformly, at a rate; give --budget 5% or another.")
+        raise InputError(f"`run(method={method!r})`: it asks uniformly, at a rate; give budget='5%' or another.")
     if kind.query == "always" and not (rate is None and max_labels is None):
-        raise InputError(f"`--method {method}`: it asks for every label; leave --budget and --max-labels out.")
+        raise InputError(f"`run(method={method!r})`: it asks for every label; leave budget=... and max_labels=... out.")
     for option, given in (("eta", eta), ("sigma", sigma)):
         if isinstance(given, numbers.Real) and not 0.0 < given < math.inf:
-            raise InputError(f"`--{option} {given:g}`: {option} must be positive and finite.")
+            raise InputError(f"`run({option}={given:g})`: {option} must be positive and finite.")
         if kind is PRESET and given is not None:
             raise InputError(
-                f"`--method {method} --{option} {given:g}`: it sets its steps by itself; leave --{option} out."
+                f"`run(method={method!r}, {option}={given:g})`: it sets its steps by itself; leave {option}=... out."
             )
     if max_labels is not None:
         max_labels = require_whole("run", "max_labels", max_labels)
@@ -98,9 +101,18 @@ def run(
     late = None if delay is None else delay_named(delay)
     seed = require_whole("run", "seed", seed, 0)
     limits: dict[str, Any] = {"budget": rate, "max_labels": max_labels}
-    grow = kind is PRESET
     data = rows(
-        table, label, warmup=warmup, classes=classes, drop=drop, categorical=categorical, format=format, grow=grow
+        table,
+        label,
+        warmup=warmup,
+        classes=classes,
+        drop=drop,
+        categorical=categorical,
+        keep=keep,
+        format=format,
+        decimal=decimal,
+        encoding=encoding,
+        grow=kind is PRESET,
     )
     again = compare or late is not None
     around = {} if kind is not PRESET or not other_budgets else _around(limits["budget"])
@@ -130,7 +142,7 @@ def run(
             by_budget = dict(sorted({rate or 1.0: found[method][0], **by_budget}.items()))
     return Outcome(
         table=data.name,
-        label=label,
+        label=data.label,
         classes=data.classes,
         columns=data.columns,
         warmup=len(data.source[1]),
@@ -251,7 +263,7 @@ def share(budget: float | str) -> float:
     if not 0.0 < found <= 1.0:
         more = f" Did you mean {text}%?" if found <= 100.0 and found > 1.0 and not text.endswith("%") else ""
         raise InputError(
-            f"`--budget {text}`: the share of rounds whose label may be asked for, above 0% and at most 100%, as in"
-            f" --budget 5% or --budget 0.05.{more}"
+            f"`run(budget={budget!r})`: the share of rounds whose label may be asked for, above 0% and at most 100%, as"
+            f" in budget='5%' or budget=0.05.{more}"
         )
     return found

@@ -24,8 +24,8 @@ def notes(outcome: Outcome) -> list[str]:
         said.append(f"First seen after the warm-up, and taken in when a label named it: {new}.")
     if outcome.meant_by:
         said.append(
-            f"--{outcome.meant_by} means the paper's OSAMD (--method osamd), which has no budget unless --budget is"
-            " given; leave it out for the preset."
+            f"The setting {outcome.meant_by} means the paper's OSAMD, which has no budget unless one is given; leave it"
+            " out for the preset."
         )
     said += [*_on_labels(outcome), *_on_estimate(outcome), *_on_baseline(outcome)]
     health = outcome.learner.health()
@@ -45,12 +45,12 @@ def _on_labels(outcome: Outcome) -> list[str]:
     if most is None:
         if settings["budget"] is not None:
             return []
-        return [f"No budget was given; --budget 5% asks for {counted(rounds // 20, 'label')} at most."]
+        return [f"No budget was given; one of 5% asks for {counted(rounds // 20, 'label')} at most."]
     if len(asked) < most or most >= rounds:
         return []
     return [
-        f"All {counted(most, 'label')} had been asked for by round {asked[-1] + 1:,} of {rounds:,}; add"
-        f" --budget {100 * most / rounds:.2g}% to spread them over the rounds."
+        f"All {counted(most, 'label')} had been asked for by round {asked[-1] + 1:,} of {rounds:,}; a"
+        f" budget of {100 * most / rounds:.2g}% too spreads them over the rounds."
     ]
 
 
@@ -85,7 +85,7 @@ def _on_baseline(outcome: Outcome) -> list[str]:
     return [
         f"Leaving the model of the warm-up alone would have been better, by {points} points: it is right in"
         f" {100 * alone.accuracy:.2f} %. If nothing drifts, keep that model and ask for few labels, to notice when"
-        " something does; else raise --budget, or give more rows to the --warmup."
+        " something does; else raise the budget, or give more rows to the warm-up."
     ]
 
 
@@ -102,10 +102,12 @@ def advice(outcome: Outcome) -> str:
         ours = runs[rate].accuracy
         fewer, more = (runs.get(other) for other in (rate / 2, 2 * rate))
         if fewer is not None and ours - fewer.accuracy < ENOUGH:
-            return f"Half of the labels would do: {_points(fewer.accuracy - ours)} points with --budget {50 * rate:g}%."
+            return (
+                f"Half of the labels would do: {_points(fewer.accuracy - ours)} points with a budget of {50 * rate:g}%."
+            )
         if more is not None and more.accuracy - ours >= WORTH_MORE:
             gain = _points(more.accuracy - ours)
-            return f"More labels pay: {gain} points with --budget {200 * rate:g}%."
+            return f"More labels pay: {gain} points with a budget of {200 * rate:g}%."
     return "The budget fits: half of it would cost accuracy, and twice of it would gain little." if runs else ""
 
 
@@ -122,14 +124,3 @@ def _points(difference: float) -> str:
 def _range(found: Accuracy) -> str:
     shown = 100 * min(max(found.value, 0.0), 1.0)
     return f"{shown:.2f} % ({100 * found.level:.0f} % interval {100 * found.low:.2f} to {100 * found.high:.2f})"
-
-
-def column_notes(outcome: Outcome) -> list[str]:
-    """Sentences on columns that are not used as they are."""
-    said = []
-    for column in outcome.columns:
-        if column.kind == "left out" and column.note != "dropped":
-            said.append(f"Column {column.name!r} is left out: {column.note}.")
-        elif column.kind == "categorical" and column.note:
-            said.append(f"Column {column.name!r}: {column.note}.")
-    return said

@@ -123,7 +123,9 @@ def kept_scores(path: Path) -> dict[Key, RunScore]:
             entry = json.loads(line) if line else None
         except json.JSONDecodeError as error:
             if number < len(lines):
-                raise InputError(f"`--kept {path}`: line {number} is no JSON; delete the line, or the file.") from error
+                raise InputError(
+                    f"`compare(kept={str(path)!r})`: line {number} is no JSON; delete the line, or the file."
+                ) from error
             entry = None
         if entry:
             found[Key(*(entry[name] for name in Key._fields))] = RunScore(*(entry[name] for name in RunScore._fields))

@@ -84,7 +84,7 @@ def experiment(
 
     column = COLUMNS[name]
     chosen = lookup("experiment", "settings", which, column.settings)
-    on = device_named(device or ("cuda" if torch.cuda.is_available() else "cpu"), f"--device {device}")
+    on = device_named(device or ("cuda" if torch.cuda.is_available() else "cpu"), f"experiment(device={device!r})")
     stages = stages or silent()
     stream = column.stream(data_dir)
     rounds = stream.rounds if rounds is None else min(rounds, stream.rounds)

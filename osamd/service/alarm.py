@@ -118,7 +118,9 @@ def checked(url: str) -> str:
     """The host of the address, for log messages; the rest of the address may be a secret."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"`--alarm-webhook {url:.40}`: give an address such as https://hooks.example.org/osamd.")
+        raise InputError(
+            f"`checked(alarm_webhook={url[:40]!r})`: give an address such as https://hooks.example.org/osamd."
+        )
     return parts.hostname
 
 

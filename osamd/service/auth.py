@@ -49,13 +49,15 @@ LOCAL = Person("local", frozenset(ROLES))
 def make_token(log: Log, name: str, role: str, days: float | None = None) -> str:
     """A new token, valid for this many days. Only its digest is stored."""
     if role not in ROLES:
-        raise InputError(f"`--role {role}`: no such role. {nearest(role, ROLES)}")
+        raise InputError(f"`make_token(role={role!r})`: no such role. {nearest(role, ROLES)}")
     if not re.fullmatch(r"[A-Za-z0-9._@-]{1,64}", name):
-        raise InputError(f"`--name {name[:80]!r}`: give letters, digits, and any of . _ @ -, at most 64.")
+        raise InputError(f"`make_token(name={name[:80]!r})`: give letters, digits, and any of . _ @ -, at most 64.")
     token = f"osamd_{secrets.token_urlsafe(32)}"
     with log.writing() as connection:
         if connection.execute(sql.select(tokens.c.name).where(tokens.c.name == name)).first():
-            raise InputError(f"`--name {name}`: a token with this name exists; revoke it first, or give another name.")
+            raise InputError(
+                f"`make_token(name={name!r})`: a token with this name exists; revoke it first, or give another name."
+            )
         expires = None if days is None else time.time() + 86_400.0 * days
         row = {"name": name, "role": role, "digest": digest(token), "expires": expires}
         connection.execute(sql.insert(tokens), row)
@@ -68,7 +70,7 @@ def revoke_token(log: Log, name: str) -> None:
         gone = connection.execute(sql.delete(tokens).where(tokens.c.name == name)).rowcount
         connection.execute(sql.delete(sessions).where(sessions.c.name == name))
     if not gone:
-        raise InputError(f"`--revoke {name}`: there is no such token; `osamd token STATE` lists them.")
+        raise InputError(f"`revoke_token(revoke={name!r})`: there is no such token; `osamd token STATE` lists them.")
 
 
 class TokenRecord(NamedTuple):

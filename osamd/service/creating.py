@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from osamd.errors import InputError, lookup
 from osamd.learner import saving
@@ -13,6 +13,14 @@ from osamd.service.inferred_schema import of_table
 from osamd.service.modules import made, networks
 from osamd.service.schema import Schema
 from osamd.service.state import ServiceState, create, read_schema
+from osamd.tables import Column
+
+
+class MadeService(NamedTuple):
+    """A new service, and the columns of the table that it was made from, if there was one."""
+
+    state: ServiceState
+    columns: list[Column]
 
 
 def make(
@@ -28,25 +36,31 @@ def make(
     settings: Mapping[str, Any],
     expire_after: int | None,
     title: str | None,
-) -> ServiceState:
+) -> MadeService:
     """The body of `osamd init`; `columns` says how a table is read, `settings` are those of the learner."""
     if "method" in settings:
         lookup("init", "method", settings["method"], KNOWN)
     limits: dict[str, Any] = {} if expire_after is None else {"expire_after": expire_after}
     if source is not None:
         if model is not None or module is not None:
-            raise InputError("`init --source`: start from a table, a --model or a --module, but only one of them.")
-        _refuse("--source", schema=schema, shape=shape)
+            raise InputError(
+                f"`init(source={source!r})`: start from a table, from model=... or from module=..., but only from one."
+            )
+        _refuse("source", schema=schema, shape=shape)
         return _from_table(folder, source, label, columns, settings, limits, title)
     if module is None and model is None:
-        raise InputError("`init`: give --source TABLE and --label COLUMN, or --model FILE, or --module and --schema.")
-    _refuse("--model" if module is None else "--module", label=label, **columns)
+        raise InputError(
+            "`init`: give source=... with label=..., model=..., or module=... with schema=... to start from."
+        )
+    changed = dict(columns) | {"decimal": columns.get("decimal", ".") != "."}
+    _refuse("model" if module is None else "module", label=label, **changed)
     described = None if schema is None else _titled(read_schema(schema), title)
     if module is not None:
-        return _from_module(folder, module, model, described, shape, settings, limits)
+        return MadeService(_from_module(folder, module, model, described, shape, settings, limits), [])
     assert model is not None
-    _refuse("--model", shape=shape)
-    return create(folder, linear(model, settings), schema=described, title=title or model.stem, **limits)
+    _refuse("model", shape=shape)
+    state = create(folder, linear(model, settings), schema=described, title=title or model.stem, **limits)
+    return MadeService(state, [])
 
 
 def linear(model: Path, settings: Mapping[str, Any] | None = None) -> Any:
@@ -55,7 +69,7 @@ def linear(model: Path, settings: Mapping[str, Any] | None = None) -> Any:
 
     if saving.read(model).content.get("kind") == "network":
         raise InputError(
-            f"`--model {model}`: it holds a network; make the service by"
+            f"`linear(model={str(model)!r})`: it holds a network; make the service by"
             " `osamd init STATE --model FILE --module PACKAGE:FUNCTION --schema FILE`."
         )
     learner = OSAMD.load(model)
@@ -66,7 +80,7 @@ def _refuse(way: str, **others: Any) -> None:
     """Refuse options that would have no effect."""
     for name, value in others.items():
         if value:
-            raise InputError(f"`init {way}`: --{name} has no effect here; leave it out.")
+            raise InputError(f"`init({way}=...)`: {name}=... has no effect here; leave it out.")
 
 
 def _titled(schema: Schema, title: str | None) -> Schema:
@@ -81,23 +95,21 @@ def _from_table(
     settings: Mapping[str, Any],
     limits: Mapping[str, Any],
     title: str | None,
-) -> ServiceState:
+) -> MadeService:
     from osamd.learner.linear import OSAMD
     from osamd.tables import rows
 
-    if label is None:
-        raise InputError("`init --source`: name the column that holds the class with --label.")
     table = rows(source, label, warmup=None, **columns)
     x, y = table.source
     table.close()
     if not len(x):
-        raise InputError(f"`--source {source}`: no row has a label in {label!r}.")
+        raise InputError(f"`init(source={source!r})`: no row has a label in {label!r}.")
     labels = [table.classes[i] for i in y]
     method = meant(settings.get("method"), settings)
     scaled = {} if method == PRESET.name else {"standardise": True}  # the preset scales by itself
     learner = OSAMD.from_source(x, labels, classes=table.classes, **scaled | {**settings, "method": method})
     schema = of_table(table.columns, table.means, table.classes, title or Path(source).stem, x)
-    return create(folder, learner, schema=schema, **limits)
+    return MadeService(create(folder, learner, schema=schema, **limits), table.columns)
 
 
 def _from_module(
@@ -110,17 +122,17 @@ def _from_module(
     limits: Mapping[str, Any],
 ) -> ServiceState:
     if schema is None:
-        raise InputError("`init --module`: describe the samples with --schema FILE.")
+        raise InputError("`init(module=...)`: give schema=... too, which describes the samples.")
     network = networks()
     if model is not None:
         if saving.read(model).content.get("kind") != "network":
-            raise InputError(f"`--model {model}`: it holds a linear learner; leave out --module.")
+            raise InputError(f"`init(model={str(model)!r})`: it holds a linear learner; leave module=... out.")
         learner = network.load(model, made(module))
         learner = learner.remade(**settings) if settings else learner
     elif meant(settings.get("method"), settings) != PRESET.name and not {"eta", "sigma"} <= set(settings):
         raise InputError(
-            "`init --module`: the steps of the paper's methods depend on the network; give --eta and --sigma, or leave"
-            " them and --method out."
+            "`init(module=...)`: the steps of the paper's methods depend on the network; give eta=... and sigma=..., or"
+            " leave them and method=... out."
         )
     else:
         learner = network(made(module), classes=[one.name for one in schema.classes], **settings)
@@ -135,5 +147,5 @@ def _shape(given: str | None) -> list[int] | None:
     except ValueError:
         sizes = []
     if not sizes or min(sizes) < 1:
-        raise InputError(f"`--shape {given}`: give the sizes of one sample, as in 1,28,28.")
+        raise InputError(f"`init(shape={given!r})`: give the sizes of one sample, as in 1,28,28.")
     return sizes

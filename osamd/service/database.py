@@ -33,7 +33,7 @@ class Database:
             self._engine = sql.create_engine(self._url, pool_pre_ping=not self._sqlite)
         except (NoSuchModuleError, ImportError) as error:
             raise InputError(
-                f"`--database {self._url.render_as_string()}`: there is no driver for it ({error});"
+                f"`Database(database={self._url.render_as_string()!r})`: there is no driver for it ({error});"
                 " pip install 'osamd[service]' brings those of SQLite and PostgreSQL (postgresql+psycopg://...)."
             ) from error
         if self._sqlite:
@@ -146,9 +146,13 @@ def _parsed(url: str | Path) -> URL:
         parsed = None
     if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
         # The URL itself is not shown: it may hold a password.
-        raise InputError("`--database URL`: give postgresql://USER:PASSWORD@HOST/NAME, or leave it out for SQLite.")
+        raise InputError(
+            "`Database(database=...)`: give postgresql://USER:PASSWORD@HOST/NAME, or leave it out for SQLite."
+        )
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise InputError("`--database sqlite://...`: name a file; a database in memory is lost when the service stops.")
+        raise InputError(
+            "`Database(database='sqlite://...')`: name a file; a database in memory is lost when the service stops."
+        )
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
 
 

@@ -40,7 +40,9 @@ def of_table(
                 name=column.name,
                 kind=column.kind,
                 categories=list(column.categories),
-                fill=None if column.kind == "categorical" else _number(means[column.name]),
+                parts=list(column.parts),
+                day_first=column.day_first,
+                fill=_number(means[column.name]) if column.name in means else None,
                 largest=(_number(largest[column.name]) or None) if column.kind == "numeric" else None,
             )
             for column in used

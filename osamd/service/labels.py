@@ -166,5 +166,5 @@ def form_of(path: Path) -> Format:
     """The format of a file, by its suffix."""
     known: dict[str, Format] = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
     if path.suffix not in known:
-        raise InputError(f"`export --labels {path}`: name a .csv, .jsonl or .parquet file.")
+        raise InputError(f"`export_labels({str(path)!r})`: name a .csv, .jsonl or .parquet file.")
     return known[path.suffix]

@@ -14,19 +14,21 @@ def made(name: str) -> Any:
     """The module that the operator's own function returns."""
     package, _, function = name.partition(":")
     if not package or not function:
-        raise InputError(f"`--module {name}`: give package.module:function, the function that returns the module.")
+        raise InputError(
+            f"`made(module={name!r})`: give package.module:function, the function that returns the module."
+        )
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
         make: Callable[[], Any] = getattr(import_module(package), function)
     except Exception as error:  # the operator's own code may raise anything
         raise InputError(
-            f"`--module {name}`: it cannot be imported ({_said(error)}); change to its folder, or install it."
+            f"`made(module={name!r})`: it cannot be imported ({_said(error)}); change to its folder, or install it."
         ) from error
     try:
         return make()
     except Exception as error:
-        raise InputError(f"`--module {name}`: the function failed ({_said(error)}); correct it.") from error
+        raise InputError(f"`made(module={name!r})`: the function failed ({_said(error)}); correct it.") from error
 
 
 def _said(error: Exception) -> str:

@@ -85,7 +85,7 @@ def _accuracy(played: ReplayedStream) -> str:
 def replay(state: ServiceState, log: Log, **changes: Any) -> tuple[ReplayedStream, ReplayedStream]:
     """The stream as it was recorded, and the stream with these settings changed (see `AskTell.remade`)."""
     if log.last() == 0:
-        raise InputError(f"{log.name} holds no samples yet; send some first, or name its --database.")
+        raise InputError(f"{log.name} holds no samples yet; send some first, or give the database=... that it is in.")
     if (begins := log.begins()) > 0:
         raise InputError(
             f"{log.name} was archived or erased up to event {begins}, so the stream cannot be replayed from its"

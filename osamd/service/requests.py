@@ -112,7 +112,7 @@ def _trace() -> dict[str, str]:
 def set_up_logs(form: str) -> None:
     """Write the process log as text, the default, or as JSON lines."""
     if form not in FORMATS:
-        raise InputError(f"`--log-format {form}`: no such format. {nearest(form, FORMATS)}")
+        raise InputError(f"`set_up_logs(log_format={form!r})`: no such format. {nearest(form, FORMATS)}")
     if form == "text":
         return
     lines = logging.StreamHandler()

@@ -18,7 +18,8 @@ from pydantic_core import PydanticCustomError
 
 from osamd.errors import InputError
 from osamd.numerics import Array
-from osamd.tables.encoding import MISSING_CATEGORY
+from osamd.tables.samples import features_of
+from osamd.tables.values import NotThis
 
 OTHER_CATEGORY = "(other)"
 LARGEST = 1e100
@@ -53,10 +54,14 @@ class SampleColumn(Strict):
     """One column of a sample."""
 
     name: Text
-    kind: Literal["numeric", "boolean", "categorical"] = "numeric"
+    kind: Literal["numeric", "boolean", "categorical", "date"] = "numeric"
     unit: str = Field(default="", max_length=50)
     categories: list[str] = []
     """For a categorical column: each category is a feature."""
+    parts: list[Literal["hour", "weekday", "season"]] = []
+    """For dates and times: each part is two features, the sine and cosine of its place in its cycle."""
+    day_first: bool = False
+    """For dates: whether 3/4/2024 is in April."""
     fill: float | None = Field(default=None, ge=-LARGEST, le=LARGEST, allow_inf_nan=False)
     """Replaces a missing number; without it, a missing number is refused."""
     largest: float | None = Field(default=None, ge=0.0, le=LARGEST, allow_inf_nan=False)
@@ -66,14 +71,16 @@ class SampleColumn(Strict):
     def _has_features(self) -> SampleColumn:
         if (self.kind == "categorical") != bool(self.categories):
             raise ValueError("give categories to a categorical column, and to no other")
-        if len(set(self.categories)) != len(self.categories):
-            raise ValueError("two categories are the same")
+        if (self.kind == "date") != bool(self.parts):
+            raise ValueError("give parts to a column of dates, and to no other")
+        if len(set(self.categories)) != len(self.categories) or len(set(self.parts)) != len(self.parts):
+            raise ValueError("two categories or parts are the same")
         return self
 
     @property
     def width(self) -> int:
         """The number of its features."""
-        return len(self.categories) if self.kind == "categorical" else 1
+        return len(self.categories) if self.kind == "categorical" else 2 * len(self.parts) or 1
 
 
 class Image(Strict):
@@ -211,6 +218,8 @@ class Schema(Strict):
             elif column.kind == "categorical":
                 marked = np.flatnonzero(row[at : at + column.width])
                 value = column.categories[marked[0]] if len(marked) else OTHER_CATEGORY
+            elif column.kind == "date":
+                value = None  # its parts do not say which date it was
             elif column.kind == "boolean" and value in (0.0, 1.0):
                 value = bool(value)
             else:
@@ -270,11 +279,14 @@ def _checked(row: Array) -> Array:
 
 def _encoded(column: SampleColumn, value: Any) -> list[float]:
     """The features of one value."""
-    if column.kind == "categorical":
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)  # other languages write whole numbers as floats
-        text = MISSING_CATEGORY if value is None else str(value)
-        return [float(text == category) for category in column.categories]
+    if column.kind in ("categorical", "date"):
+        try:
+            return features_of(column, value)
+        except NotThis:
+            raise InputError(
+                f"the column {column.name!r} is {value!r:.60}; give a date or time such as 2024-12-31T23:59, or null if"
+                " it is missing."
+            ) from None
     if value is None:
         if column.fill is None:
             raise InputError(f"the column {column.name!r} is missing; give a number.")

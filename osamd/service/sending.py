@@ -102,9 +102,9 @@ def _position(place: Path, name: str) -> int:
 
 def _display(row: dict[str, Any], text: str | None, image: str | None) -> dict[str, Any] | None:
     shown: dict[str, Any] = {}
-    for column, option in ((text, "--text"), (image, "--image")):
+    for column, option in ((text, "text"), (image, "image")):
         if column is not None and column not in row:
-            raise InputError(f"`send {option} {column}`: there is no such column; the file has {', '.join(row)}.")
+            raise InputError(f"`send({option}={column!r})`: there is no such column; the file has {', '.join(row)}.")
     if text is not None and row[text]:
         shown["text"] = str(row[text])
     if image is not None and row[image]:

@@ -125,7 +125,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             listening.bind((host, port))
         except OSError as error:
             raise InputError(
-                f"`--host {host} --port {port}`: cannot listen there ({error.strerror}); give another --port or --host."
+                f"`serve(host={host!r}, port={port})`: cannot listen there ({error.strerror}); change host=... or"
+                " port=... then."
             ) from error
         yield listening
 
@@ -141,7 +142,7 @@ def _run(
     open_to_all = not auth.token_names(log)
     if open_to_all and not is_loopback(host):
         raise InputError(
-            f"`--host {host}`: others could reach the service, and it has no tokens yet; make some with"
+            f"`serve(host={host!r})`: others could reach the service, and it has no tokens yet; make some with"
             f" `osamd token {engine.state.folder} --name NAME --role client` (and annotator)."
         )
     # An open service answers only to the names of this machine.
@@ -226,13 +227,14 @@ def state_of(folder: Path, model: Path | None) -> ServiceState:
     if (folder / CONFIG).exists():
         if model is not None:
             raise InputError(
-                f"`--model {model}`: {folder} already has a learner; leave the option out, or give another --dir."
+                f"`state_of(model={str(model)!r})`: {folder} already has a learner; leave the model"
+                " out, or name another folder."
             )
         return open_state(folder)
     if model is None:
         raise InputError(
             f"{folder} is not a service; make one with `osamd init {folder} --source TABLE --label COLUMN`, or give"
-            " --model FILE, a learner that `save` wrote."
+            " model=..., a learner that `save` wrote."
         )
     from osamd.service.creating import linear
 

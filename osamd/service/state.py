@@ -103,13 +103,13 @@ class ServiceState:
         known = self.config.database
         if place is None and known is not None:
             raise InputError(
-                f"the log of {self.folder} is in {known}; give it with --database or OSAMD_DATABASE. If it was moved,"
+                f"the log of {self.folder} is in {known}; give it with database=... or OSAMD_DATABASE. If it was moved,"
                 f" change `database` in {self.folder / CONFIG}."
             )
         if place not in (None, known) and (known is not None or self.log_file.exists()):
             raise InputError(
-                f"`--database`: it is {place}, and the log of {self.folder} is in {known or self.log_file}; leave the"
-                f" option as it was. If the log was moved, change `database` in {self.folder / CONFIG}."
+                f"`see(database=...)`: it is {place}, and the log of {self.folder} is in {known or self.log_file};"
+                f" leave it as it was. If the log was moved, change `database` in {self.folder / CONFIG}."
             )
 
     def remember(self, place: str | None) -> None:
@@ -165,10 +165,9 @@ def create(
     if names != learner.classes:
         raise InputError(f"the schema's classes are {names}, and the learner's {learner.classes}; give them alike.")
     if shape is not None and math.prod(shape) != schema.features:
-        sizes = ",".join(map(str, shape))
         raise InputError(
-            f"`--shape {sizes}`: that is {math.prod(shape)} numbers, and a sample of the schema has {schema.features};"
-            " give them alike."
+            f"`create(shape={list(shape)})`: that is {math.prod(shape)} numbers, and a sample of the schema has"
+            f" {schema.features}; give them alike."
         )
     try:
         config = Config(kind=kind, module=module, shape=shape, samples=schema, **limits)
@@ -219,7 +218,7 @@ def sync(folder: Path) -> None:
 def open_state(folder: Path) -> ServiceState:
     """Open a folder that `create` made."""
     if not (folder / CONFIG).is_file() or not (folder / START).is_file():
-        raise InputError(f"{folder} is not a service; make one with `osamd init {folder} ...`, or give --model FILE.")
+        raise InputError(f"{folder} is not a service; make one with `osamd init {folder} ...`.")
     try:
         config = Config.model_validate(json.loads((folder / CONFIG).read_text()))
     except (OSError, ValueError) as error:
@@ -239,9 +238,9 @@ def read_schema(path: Path) -> Schema:
     try:
         return Schema.model_validate_json(path.read_text())
     except OSError as error:
-        raise InputError(f"`--schema {path}`: it cannot be read ({error.strerror}).") from error
+        raise InputError(f"`read_schema(schema={str(path)!r})`: it cannot be read ({error.strerror}).") from error
     except ValueError as error:
-        raise InputError(f"`--schema {path}`: {_fault(error)}; correct the file.") from error
+        raise InputError(f"`read_schema(schema={str(path)!r})`: {_fault(error)}; correct the file.") from error
 
 
 def _fault(error: Exception) -> str:
@@ -265,7 +264,7 @@ def _schema_of(learner: AskTell, title: str) -> Schema:
     from osamd.learner.linear import OSAMD
 
     if not isinstance(learner, OSAMD):
-        raise InputError("a network needs a description of its samples: give --schema FILE.")
+        raise InputError("a network needs a description of its samples: give schema=... too.")
     try:
         return of_learner(learner.classes, learner.features or learner.weights.shape[-1] - 1, title)
     except ValidationError as error:

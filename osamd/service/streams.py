@@ -175,7 +175,7 @@ def archived(folder: Path) -> bool:
 def archive(folder: Path, away: bool) -> None:
     """Put a stream away, or take it back; its log is kept."""
     if not (folder / CONFIG).is_file():
-        raise InputError(f"`streams --archive {folder.name}`: {folder} is no stream; name one of its folder.")
+        raise InputError(f"`archive({str(folder)!r})`: this is no stream; name one of its folder.")
     if away:
         (folder / "archived").touch(0o600)
     else:

@@ -29,7 +29,9 @@ def parquet_source(raw: Any, name: str, head: int) -> Source:
         try:
             file = parquet.ParquetFile(raw)
         except pyarrow.ArrowException as error:
-            raise InputError(f"{name} is no Parquet file ({error}); name its format by --format.") from None
+            raise InputError(
+                f"{name} is no Parquet file ({error}); name its format=... if it is another one."
+            ) from None
 
     refuse_repeated(name, file.schema_arrow.names)
 
@@ -74,6 +76,18 @@ def frame_source(table: Any, head: int) -> Source:
     return _source(f"the {kind}", frame, tables(), len(frame))
 
 
+def records(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a pandas, polars or pyarrow table as dictionaries."""
+    narwhals = _required("data frames", "narwhals")
+    found = narwhals.from_native(frame, eager_only=True).rows(named=True)
+    return [{str(name): value for name, value in row.items()} for row in found]
+
+
+def is_frame(value: Any) -> bool:
+    """Whether this is a pandas, polars or pyarrow table, without importing any of them."""
+    return type(value).__name__ in ("DataFrame", "Table") and (hasattr(value, "columns") or hasattr(value, "schema"))
+
+
 def _slices(rows: int, head: int) -> Iterator[tuple[int, int]]:
     yield 0, min(head, rows)
     for start in range(head, rows, BLOCK):
@@ -97,11 +111,11 @@ def _source(name: str, example: Any, tables: Iterator[Any], rows: int) -> Source
                 yield Block(columns, len(frame), lambda i, first=before: f"{name}, row {first + i}")  # type: ignore[misc]
             before += len(frame)
 
-    return Source(name, [str(column) for column in schema], declared, blocks(), rows)
+    return Source(name, [str(column) for column in schema], declared, blocks(), expected=rows)
 
 
 def _declared(narwhals: Any, dtype: Any) -> str | None:
-    if dtype.is_numeric():
+    if dtype.is_numeric() or isinstance(dtype, narwhals.Duration):
         return "numeric"
     if dtype == narwhals.Boolean:
         return "boolean"
@@ -113,8 +127,10 @@ def _declared(narwhals: Any, dtype: Any) -> str | None:
 
 
 def _values(narwhals: Any, series: Any, kind: str | None) -> Any:
+    if isinstance(series.dtype, narwhals.Duration):
+        return [None if span is None else span.total_seconds() for span in series.to_list()]
     if kind == "numeric":
         if series.dtype.is_integer() and not series.null_count():
             return series.to_numpy()
         return np.asarray(series.cast(narwhals.Float64).to_numpy(), dtype=np.float64)
-    return series.to_list() if kind not in ("date", "nested") else [None] * len(series)
+    return series.to_list() if kind != "nested" else [None] * len(series)

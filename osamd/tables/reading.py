@@ -39,6 +39,18 @@ EXTENSIONS = {
 DELIMITERS = ",;\t|"
 
 
+class TextFormat(NamedTuple):
+    """How a file of text writes its numbers and letters."""
+
+    decimal: str = "."
+    """The decimal mark of CSV: a point or a comma; with a comma, points may group thousands."""
+    encoding: str | None = None
+    """UTF-8 where it is None."""
+
+
+USUAL = TextFormat()
+
+
 class Block(NamedTuple):
     """Values by column, and where the i-th row is, in words."""
 
@@ -55,22 +67,26 @@ class Source(NamedTuple):
     declared: dict[str, str]
     """What typed columns are: numeric, boolean, categorical or date; the values decide for those not here."""
     blocks: Iterator[Block]
+    decimal: str = "."
+    """The decimal mark of numbers in text."""
     expected: int | None = None
     """How many rows, where that is known or can be guessed from the size of the file."""
     close: Callable[[], object] = lambda: None
     """It also keeps the file from being closed before the last block."""
 
 
-def open_source(table: Any, head: int, format: str | None = None) -> Source:
+def open_source(table: Any, head: int, format: str | None = None, text: TextFormat = USUAL) -> Source:
     """The rows of a path, of standard input ("-", CSV unless `format` says otherwise), or of a data frame."""
+    _check_text(text)
     if format is not None and format not in FORMATS:
-        raise InputError(f"`--format {format}`: no such format. {nearest(str(format), FORMATS)}")
+        raise InputError(f"`rows(format={format!r})`: no such format. {nearest(str(format), FORMATS)}")
     if not isinstance(table, str | os.PathLike):
         from osamd.tables.frames import frame_source
 
+        _refuse_text("a table in memory", text)
         return frame_source(table, head)
     if str(table) == "-":
-        return _READERS[format or "csv"](sys.stdin.buffer, "standard input", head, 0)
+        return _READERS[format or "csv"](sys.stdin.buffer, "standard input", head, 0, text)
     path, name = Path(table), str(table)
     with readable(name):
         if path.is_dir():
@@ -84,10 +100,36 @@ def open_source(table: Any, head: int, format: str | None = None) -> Source:
         size = path.stat().st_size * (5 if packed else 1)
         raw: Any = gzip.open(path) if packed else path.open("rb")  # noqa: SIM115, closed by the source
     try:
-        return _READERS[kind](raw, name, head, size)
+        return _READERS[kind](raw, name, head, size, text)
     except BaseException:
         raw.close()
         raise
+
+
+def _check_text(text: TextFormat) -> None:
+    if text.decimal not in (".", ","):
+        raise InputError(f"`rows(decimal={text.decimal!r})`: the decimal mark is decimal='.' or decimal=','.")
+    try:
+        known = text.encoding is None or codecs.lookup(text.encoding)._is_text_encoding
+    except (LookupError, TypeError, ValueError):
+        known = False
+    if not known:
+        raise InputError(
+            f"`rows(encoding={text.encoding!r})`: there is no such encoding; known are encoding='latin-1', 'cp1252'"
+            " (Windows), 'utf-16' and all others of Python."
+        )
+
+
+def _refuse_text(what: str, text: TextFormat, *, encoding: bool = False) -> None:
+    """Refuse settings that have no effect, except for the encoding where that has one."""
+    for name, value, usual in (("decimal", text.decimal, "."), ("encoding", text.encoding, None)):
+        if value != usual and not (encoding and name == "encoding"):
+            raise InputError(f"`rows({name}={value!r})`: it has no effect on {what}; leave it out.")
+
+
+def _lines(raw: Any, encoding: str | None, newline: str | None = None) -> io.TextIOWrapper:
+    plain = encoding is None or codecs.lookup(encoding).name == "utf-8"
+    return io.TextIOWrapper(raw, encoding="utf-8-sig" if plain else encoding, newline=newline)
 
 
 def _kind_of(path: Path) -> str:
@@ -97,8 +139,8 @@ def _kind_of(path: Path) -> str:
     if kind is None:
         known = " ".join(EXTENSIONS)
         raise InputError(
-            f"{path}: the name does not say what the file holds (known: {known}, text also with .gz); name it by"
-            " --format csv, jsonl or parquet."
+            f"{path}: the name does not say what the file holds (known: {known}, text also with .gz); name it"
+            " by format='csv', 'jsonl' or 'parquet'."
         )
     return kind
 
@@ -108,25 +150,31 @@ def readable(name: str) -> Iterator[None]:
     """Turn an error of the disk or of the decoding into a sentence with the remedy."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        start = bytes(error.object[:4096])
-        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise InputError(
-                f"{name} is UTF-16 text; save it as UTF-8, for instance by iconv -f utf-16 -t utf-8."
-            ) from None
-        if b"\0" in start:
-            raise _no_text(name) from None
-        raise InputError(
-            f"{name} is not UTF-8 text ({error.reason}, byte {error.object[error.start]:#04x}); save it as UTF-8, for"
-            " instance by iconv -f latin1 -t utf-8."
-        ) from None
+    except UnicodeError as error:
+        raise _not_decoded(name, error) from None
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {name} ({why}); check the path and the file.") from error
 
 
+def _not_decoded(name: str, error: UnicodeError) -> InputError:
+    if not isinstance(error, UnicodeDecodeError):  # as of UTF-16 without its first mark
+        return InputError(f"{name} cannot be decoded ({error}); name another encoding=... for it.")
+    start = bytes(error.object[:4096])
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return InputError(f"{name} is UTF-16 text; give encoding='utf-16', or save it as UTF-8.")
+    if b"\0" in start:
+        return _no_text(name)
+    return InputError(
+        f"{name} is not {error.encoding.upper()} text ({error.reason}, byte {error.object[error.start]:#04x}); give"
+        " encoding='latin-1' (or 'cp1252' for a file from Windows), or save it as UTF-8."
+    )
+
+
 def _no_text(name: str) -> InputError:
-    return InputError(f"{name} is no text at all; give a table as CSV or JSON lines, or name its --format parquet.")
+    return InputError(
+        f"{name} is no text at all; give a table as CSV or JSON lines, or say format='parquet' if it is that."
+    )
 
 
 def delimiter_of(header: str) -> str:
@@ -139,8 +187,8 @@ def delimiter_of(header: str) -> str:
     return max(DELIMITERS, key=bare.count)
 
 
-def _csv(raw: Any, name: str, head: int, size: int) -> Source:
-    lines = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+def _csv(raw: Any, name: str, head: int, size: int, text: TextFormat) -> Source:
+    lines = _lines(raw, text.encoding, newline="")
     with readable(name):
         before, header = next(((i, line) for i, line in enumerate(lines) if line.strip()), (0, ""))
     if not header:
@@ -180,7 +228,7 @@ def _csv(raw: Any, name: str, head: int, size: int) -> Source:
                 yield block
             rows = some(BLOCK)
 
-    return Source(name, names, {}, blocks(above), _guess(size, each), lines.close)
+    return Source(name, names, {}, blocks(above), text.decimal, _guess(size, each), lines.close)
 
 
 def _blank(row: list[str], width: int) -> bool:
@@ -217,9 +265,10 @@ def _csv_block(rows: list[list[str]], width: int, name: str, before: int) -> Blo
     return Block(list(zip(*kept, strict=True)), len(kept), lambda i: line(at[i] if at else i))
 
 
-def _jsonl(raw: Any, name: str, head: int, size: int) -> Source:
-    text = io.TextIOWrapper(raw, encoding="utf-8-sig")
-    lines = enumerate(text, start=1)
+def _jsonl(raw: Any, name: str, head: int, size: int, text: TextFormat) -> Source:
+    _refuse_text("JSON lines", text, encoding=True)
+    decoded = _lines(raw, text.encoding)
+    lines = enumerate(decoded, start=1)
 
     def some(count: int) -> list[tuple[int, dict[str, Any]]]:
         found: list[tuple[int, dict[str, Any]]] = []
@@ -245,7 +294,7 @@ def _jsonl(raw: Any, name: str, head: int, size: int) -> Source:
             yield Block(columns, len(rows), lambda i, at=lines_of: f"{name}, line {at[i]}")  # type: ignore[misc]
             rows = some(BLOCK)
 
-    return Source(name, names, {}, blocks(), _guess(size, each), text.close)
+    return Source(name, names, {}, blocks(), expected=_guess(size, each), close=decoded.close)
 
 
 def _object(line: str, name: str, number: int) -> dict[str, Any]:
@@ -258,9 +307,10 @@ def _object(line: str, name: str, number: int) -> dict[str, Any]:
     return row
 
 
-def _parquet(raw: Any, name: str, head: int, size: int) -> Source:
+def _parquet(raw: Any, name: str, head: int, size: int, text: TextFormat) -> Source:
     from osamd.tables.frames import parquet_source
 
+    _refuse_text("Parquet files", text)
     if not raw.seekable():  # a pipe: Parquet is read from its end
         held: Any = tempfile.TemporaryFile()  # noqa: SIM115, it is read as long as the source is
         with readable(name):
@@ -280,4 +330,8 @@ def _guess(size: int, each: float) -> int | None:
     return int(size / each) if size and each else None
 
 
-_READERS: dict[str, Callable[[Any, str, int, int], Source]] = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
+_READERS: dict[str, Callable[[Any, str, int, int, TextFormat], Source]] = {
+    "csv": _csv,
+    "jsonl": _jsonl,
+    "parquet": _parquet,
+}

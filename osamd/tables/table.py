@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from osamd.errors import InputError, nearest, require_whole
+from osamd.errors import InputError, require_whole
 from osamd.numerics import Array
 from osamd.streams.base import Labels
-from osamd.tables.encoding import Column, Encoder, nested
-from osamd.tables.reading import Block, Source, open_source
-from osamd.tables.values import as_option, label_of, numbers
+from osamd.tables.columns import Column, ColumnWishes
+from osamd.tables.encoding import Encoder
+from osamd.tables.labels import MOST_CLASSES, Class, classes_found, classes_given, listed, numbered
+from osamd.tables.reading import Block, Source, TextFormat, open_source
+from osamd.tables.samples import SampleEncoder
+from osamd.tables.values import NotThis, label_of, numbers
 
 FIRST_ROWS = 1000
 """Rows that decide what the columns are, or the warm-up where that is longer."""
@@ -21,12 +25,7 @@ FIRST_ROWS = 1000
 MOST_ROWS = 1_000_000
 """The most rows of a table that is all source."""
 
-MOST_CLASSES = 100
-"""The most classes that are found by themselves; a column of more values is taken for a number to predict."""
-
 NAMES_SHOWN = 20
-
-Class = int | str
 
 
 class Rows:
@@ -96,7 +95,14 @@ class Rows:
         It is encoded as the table stands: a missing number becomes the mean of those read so far. Columns that were
         left out, and the label, may be there or not.
         """
-        return self._encoder.one(sample, "give every column of the table, None where its value is missing.")
+        try:
+            return self.samples().row(sample)
+        except InputError as error:
+            raise InputError(str(error).replace("`ask(x=", "`row(sample=", 1)) from error
+
+    def samples(self) -> SampleEncoder:
+        """The encoder of single samples, as the table stands."""
+        return self._encoder.samples()
 
     def close(self) -> None:
         """Close the file; `blocks` does so after the last row."""
@@ -116,7 +122,7 @@ class Rows:
         """The place of every label among the classes, -1 where it is missing."""
         found = np.empty(block.rows, dtype=np.int64)
         memory: dict[object, int] = {}
-        for i, cell in enumerate(_listed(block.columns[self._at])):
+        for i, cell in enumerate(listed(block.columns[self._at])):
             if isinstance(cell, list | dict):
                 raise self._unknown(block.place(i), str(cell))
             code = memory.get(cell)
@@ -131,7 +137,7 @@ class Rows:
 
     def _new_class(self, place: str, label: str) -> int:
         """The index of a class that was not there before, of the same kind as the others."""
-        (name,) = _numbered([label])
+        (name,) = numbered([label])
         numbers = isinstance(self.classes[0], int)
         if not self._grow or len(self.classes) >= MOST_CLASSES or (numbers and not isinstance(name, int)):
             raise self._unknown(place, label)
@@ -140,22 +146,25 @@ class Rows:
         return self._index[label]
 
     def _unknown(self, place: str, label: str) -> InputError:
-        known, option = ", ".join(map(repr, self.classes)), as_option([*self.classes, label])
+        known = ", ".join(map(repr, self.classes))
+        named = [*self.classes, *numbered([label])] if isinstance(self.classes[0], int) else [*self.classes, label]
         return InputError(
-            f"{place}: label {label!r} is not one of the classes {known}; name them all by --classes {option}"
-            " (classes=... in Python)."
+            f"{place}: label {label!r} is not one of the classes {known}; name them all by classes={named}."
         )
 
 
 def rows(
     table: Any,
-    label: str,
+    label: str | None,
     *,
     warmup: int | None = FIRST_ROWS,
     classes: Sequence[object] | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    keep: Collection[str] = (),
     format: str | None = None,
+    decimal: str = ".",
+    encoding: str | None = None,
     grow: bool = False,
 ) -> Rows:
     """Open a table: a path (.csv, .jsonl or .parquet), "-" for standard input, or a pandas, polars or pyarrow table.
@@ -165,8 +174,11 @@ def rows(
     true or false, categorical else; `categorical` names columns of codes that only look like numbers. A categorical
     column becomes one feature for each of its categories among those rows, at most 100; another category later gives
     zeros. Missing values (empty, ?, NA, N/A, NaN, null, None; capitals do not matter) are the column's mean so far, and
-    a category of their own. Dates and times are left out. The classes are the labels of the warm-up rows, sorted,
-    unless they are given; with `grow` those that appear later join them, up to 100 in all, unless they are given.
+    a category of their own. Of dates and times the hour, the weekday and the season are features, where they come round
+    in those rows. Numbers that go one way only, as ids and counters do, and text that hardly ever repeats are left out,
+    unless `keep` names them. The classes are the labels of the warm-up rows, sorted, unless they are given; with `grow`
+    those that appear later join them, up to 100 in all, unless they are given. `decimal` is the decimal mark of a CSV
+    file, and `encoding` that of a text file, UTF-8 by default.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -176,12 +188,13 @@ def rows(
     ...     table.features, table.classes, [x.tolist() for x, y in table.blocks()]
     (['colour=blue', 'colour=red', 'size'], ['a', 'b'], [[[0.0, 1.0, 3.0]]])
     """
-    label = str(label)
     if warmup is not None:
         warmup = require_whole("rows", "warmup", warmup, 0)
-    source = open_source(table, MOST_ROWS if warmup is None else max(warmup + 1, FIRST_ROWS), format)
+    text = TextFormat(decimal, encoding)
+    source = open_source(table, MOST_ROWS if warmup is None else max(warmup + 1, FIRST_ROWS), format, text)
+    wishes = ColumnWishes(_listed_names(drop), _listed_names(categorical), _listed_names(keep))
     try:
-        return _opened(source, label, warmup, classes, _listed_names(drop), _listed_names(categorical), grow)
+        return _opened(source, None if label is None else str(label), warmup, classes, wishes, grow)
     except BaseException:
         source.close()
         raise
@@ -189,14 +202,13 @@ def rows(
 
 def _opened(
     source: Source,
-    label: str,
+    label: str | None,
     warmup: int | None,
     classes: Sequence[object] | None,
-    drop: Sequence[str],
-    categorical: Sequence[str],
+    wishes: ColumnWishes,
     grow: bool,
 ) -> Rows:
-    _require_columns(source, label, drop, categorical)
+    label = _require_columns(source, label, wishes)
     first = next(source.blocks, None)
     if first is None or not first.rows:
         raise InputError(f"{source.name} has a header and no rows; give a table with rows.")
@@ -205,10 +217,10 @@ def _opened(
     elif first.rows <= warmup:
         raise InputError(
             f"{source.name} has {first.rows} rows, and the warm-up takes {warmup}; give a smaller one by"
-            f" --warmup {first.rows // 2}."
+            f" warmup={first.rows // 2}."
         )
-    found = _classes(source, first, label, warmup) if classes is None else _given(classes)
-    encoder = Encoder(source, first, label, drop, categorical)
+    found = classes_found(source, first, label, warmup) if classes is None else classes_given(classes)
+    encoder = Encoder(source, first, label, wishes)
     return Rows(source, first, encoder, label, found, warmup, grow and classes is None)
 
 
@@ -216,80 +228,45 @@ def _listed_names(names: Collection[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def _require_columns(source: Source, label: str, drop: Sequence[str], categorical: Sequence[str]) -> None:
-    options = [("label", label), *(("drop", name) for name in drop), *(("categorical", name) for name in categorical)]
-    for option, name in options:
-        if name not in source.names:
-            raise InputError(f"`--{option} {name}`: {source.name} has no such column. {_nearest(source, str(name))}")
-    if label in drop:
-        raise InputError(f"`--drop {label}`: this is the label; name other columns.")
+def _require_columns(source: Source, label: str | None, wishes: ColumnWishes) -> str:
+    """Refuse names that the table does not have; returns the label."""
+    if label is None:
+        raise InputError(
+            f"`rows(label=None)`: {source.name} needs label=..., the column that holds the class."
+            f" {_columns_listed(source, '')}"
+        )
+    if label not in source.names:
+        raise InputError(f"`rows(label={label!r})`: {source.name} has no such column. {_columns_listed(source, label)}")
+    for option, names in wishes._asdict().items():
+        for name in names:
+            if name not in source.names:
+                raise InputError(
+                    f"`rows({option}={[name]})`: {source.name} has no such column. {_columns_listed(source, str(name))}"
+                )
+    if label in wishes.drop:
+        raise InputError(f"`rows(drop={[label]})`: this is the label; name other columns.")
+    both = next((name for name in wishes.keep if name in wishes.drop), None)
+    if both is not None:
+        raise InputError(f"`rows(drop={[both]}, keep={[both]})`: a column is dropped or kept; leave one of them out.")
+    return label
 
 
-def _nearest(source: Source, name: str) -> str:
-    """The nearest name and some of the others; a header of numbers is none."""
+def _columns_listed(source: Source, name: str) -> str:
+    """The names of the columns, those nearest to `name` first; a header of numbers is none."""
     if all(cell for cell in source.names) and _all_numbers(source.names):
         return "Its first line holds numbers: put a line of column names above them."
-    near = nearest(name, source.names)
-    known = ", ".join(map(repr, source.names[:NAMES_SHOWN]))
-    more = len(source.names) - NAMES_SHOWN
-    return near[: near.index("Known: ")] + f"Known: {known}" + (f" and {more} more." if more > 0 else ".")
+    small = {cell.lower(): cell for cell in source.names if cell}
+    near = [small[one] for one in difflib.get_close_matches(name.lower(), small, n=5, cutoff=0.5)]
+    others = [cell for cell in source.names if cell and cell not in near]
+    shown = [*near, *others][:NAMES_SHOWN]
+    more = len(near) + len(others) - len(shown)
+    guess = f"Did you mean {near[0]!r}? " if near else ""
+    return f"{guess}Its columns: {', '.join(map(repr, shown))}" + (f" and {more} more." if more > 0 else ".")
 
 
 def _all_numbers(names: Sequence[str]) -> bool:
     try:
         numbers(names)
-    except ValueError:
+    except NotThis:
         return False
     return True
-
-
-def _classes(source: Source, first: Block, label: str, warmup: int) -> list[Class]:
-    """The labels of the warm-up rows, sorted."""
-    if not warmup:
-        raise InputError("`--warmup 0`: without warm-up rows the classes are not known; name them by --classes.")
-    cells = _listed(first.columns[source.names.index(label)])[:warmup]
-    if any(isinstance(cell, list | dict) for cell in cells):
-        raise nested(source, label, "another --label")
-    texts = {text for text in map(label_of, cells) if text is not None}
-    if len(texts) > MOST_CLASSES:
-        raise InputError(
-            f"`--label {label}`: {len(texts)} values in the first {warmup} rows; a classifier needs classes, so"
-            " cut a number into ranges, or name the classes by --classes."
-        )
-    if len(texts) < 2:
-        found = f"only {texts.pop()!r}" if texts else "nothing"
-        raise InputError(
-            f"`--label {label}`: it holds {found} in the first {warmup} rows; a classifier needs two classes, so"
-            " give more labelled rows, or name the classes by --classes."
-        )
-    return _in_order(texts)
-
-
-def _given(classes: Sequence[object]) -> list[Class]:
-    listed = [] if isinstance(classes, str) else [label_of(one) for one in classes]
-    texts = [text for text in listed if text is not None]
-    if len(texts) < 2 or len(set(texts)) < len(listed):
-        shown = classes if isinstance(classes, str) else as_option(classes)
-        raise InputError(f"`--classes {shown}`: give at least two classes, each once, as in --classes no,yes.")
-    return _numbered(texts)
-
-
-def _in_order(texts: Collection[str]) -> list[Class]:
-    """Sorted, as ints where all are whole numbers."""
-    found = _numbered(sorted(texts))
-    return sorted(found, key=int) if all(isinstance(one, int) for one in found) else found
-
-
-def _numbered(texts: Sequence[str]) -> list[Class]:
-    """As ints where all are whole numbers.
-
-    >>> _numbered(["1", "-1"]), _numbered(["1", "01"])
-    ([1, -1], ['1', '01'])
-    """
-    whole = [text.lstrip("-").isdecimal() and str(int(text)) == text for text in texts]
-    return [int(text) for text in texts] if all(whole) else list(texts)
-
-
-def _listed(cells: Any) -> list[Any]:
-    listed: list[Any] = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
-    return listed

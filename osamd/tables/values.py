@@ -1,13 +1,10 @@
-"""What the cells of a table mean: missing, a number, true or false, a date, a category, a label."""
+"""What the cells of a table mean: missing, a number, true or false, a category, a label."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +17,9 @@ of numbers, a number that is not finite is missing too."""
 
 TRUTH = {"true": 1.0, "false": 0.0}
 
-_DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
-_DATE = re.compile(rf"({_DAY})([T ]+\d{{1,2}}:\d{{2}}.*)?|\d{{1,2}}:\d{{2}}(:\d{{2}}(\.\d+)?)?")
 _WHOLE = re.compile(r"[+-]?\d+\.0*")
+_GROUPED = re.compile(r"[+-]?\d{1,3}([.'\s\u2019]\d{3})+(,\d*)?")
+"""Thousands in groups, before a decimal comma: 1.234.567,8."""
 
 
 class NotThis(ValueError):
@@ -63,25 +60,18 @@ def label_of(value: object) -> str | None:
     return str(int(text.rstrip("0")[:-1])) if text is not None and _WHOLE.fullmatch(text) else text
 
 
-def as_option(names: Sequence[object]) -> str:
-    """Names as a shell takes them for an option with commas.
-
-    >>> print(as_option([0, 1]), as_option(["a, b", "c"]))
-    0,1 '"a, b",c'
-    """
-    held = io.StringIO()
-    csv.writer(held, lineterminator="").writerow(names)
-    return shlex.quote(held.getvalue())
-
-
-def numbers(values: Sequence[Any] | Array) -> Array:
+def numbers(values: Sequence[Any] | Array, decimal: str = ".") -> Array:
     """The values of a column as floats, NaN where one is missing; `NotThis` for the first that is no number.
 
     >>> numbers(["1.5", "?", "2e3"]).tolist()
     [1.5, nan, 2000.0]
+    >>> numbers(["1.234,5", "-7", "0,25"], decimal=",").tolist()
+    [1234.5, -7.0, 0.25]
     """
     if isinstance(values, np.ndarray):
         found = values.astype(np.float64)
+    elif decimal == ",":
+        return one_by_one(values, _number_with_comma)
     else:
         try:
             if "_" in "".join(values):  # float() takes 1_000, which is no number in a file
@@ -89,35 +79,22 @@ def numbers(values: Sequence[Any] | Array) -> Array:
         except TypeError:  # not all of them are text
             pass
         except ValueError:
-            return _one_by_one(values, _number)
+            return one_by_one(values, _number)
         try:
             found = np.fromiter(map(float, values), np.float64, len(values))
         except (TypeError, ValueError):
-            return _one_by_one(values, _number)
+            return one_by_one(values, _number)
     found[~np.isfinite(found)] = math.nan
     return found
 
 
 def truths(values: Sequence[Any] | Array) -> Array:
     """Values of true and false as 1 and 0, NaN where one is missing; `NotThis` for the first that is neither."""
-    return _one_by_one(values, lambda value: TRUTH[str(text_of(value)).lower()])
+    return one_by_one(values, lambda value: TRUTH[str(text_of(value)).lower()])
 
 
-def dates(values: Sequence[Any]) -> None:
-    """`NotThis` for the first value that is no date or time."""
-    for row, value in enumerate(values):
-        text = text_of(value)
-        if text is not None and not _DATE.fullmatch(text):
-            raise NotThis(row, value)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, str) and "_" in value:
-        raise ValueError
-    return float(value)
-
-
-def _one_by_one(values: Any, read: Any) -> Array:
+def one_by_one(values: Any, read: Callable[[Any], float]) -> Array:
+    """Every value that is not missing as `read` reads it, NaN where one is missing or not finite."""
     found = np.full(len(values), math.nan)
     for row, value in enumerate(values):
         if text_of(value) is not None:
@@ -127,3 +104,20 @@ def _one_by_one(values: Any, read: Any) -> Array:
                 raise NotThis(row, value) from None
     found[~np.isfinite(found)] = math.nan
     return found
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str) and "_" in value:
+        raise ValueError
+    return float(value)
+
+
+def _number_with_comma(value: Any) -> float:
+    if not isinstance(value, str):
+        return float(value)
+    text = value.strip()
+    if _GROUPED.fullmatch(text):
+        text = re.sub(r"[.'\s\u2019]", "", text)
+    elif "." in text:  # 1.5 is no number where the comma is the decimal mark
+        raise ValueError
+    return _number(text.replace(",", ".", 1))

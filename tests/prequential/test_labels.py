@@ -225,7 +225,7 @@ def test_what_cannot_be_played_is_refused_in_a_sentence(arguments, words, tmp_pa
 def test_a_table_without_its_label_or_warm_up_is_refused(table, tmp_path, capsys):
     out = ("--out", str(tmp_path / "new"))
     assert labels(table, *out) == 2
-    assert "--label COLUMN" in refusal(capsys)
+    assert "needs --label, the column that holds the class" in refusal(capsys)
     assert labels(table, "--label", "kin", *out) == 2
     assert "Did you mean 'kind'?" in refusal(capsys)
     assert labels(table, "--label", "kind", "--warmup", "0", *out) == 2

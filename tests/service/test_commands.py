@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -18,6 +19,7 @@ from http_cases import until
 import osamd
 from osamd.cli import service as commands
 from osamd.cli.app import main
+from osamd.errors import InputError
 from osamd.service.log import Log
 from osamd.service.state import open_state
 
@@ -98,23 +100,46 @@ class Serving:
 def test_a_table_makes_a_service_that_takes_its_records_as_they_are(table, tmp_path, capsys):
     assert main(["init", "pumps", "--source", "pumps.csv", "--label", "state", "--budget", "5%"]) == 0
     told = capsys.readouterr().out
-    assert "6 features, classes faulty, good" in told
-    assert "temperature (numeric), vibration (numeric), line (categorical), night (boolean)" in told
-    assert "Left out: seen" in told
+    assert "10 features, classes faulty, good" in told
+    assert "seen (date), temperature (numeric), vibration (numeric), line (categorical), night (boolean)" in told
+    assert "Column 'seen': used as hour and weekday." in told
     assert "osamd serve --dir pumps" in told
     state = open_state(tmp_path / "pumps")
     columns = {column.name: column for column in state.schema.columns}
     assert columns["line"].categories == ["(missing)", "a", "b"]
     known = [float(line.split(",")[1]) for line in table.read_text().splitlines()[1:] if line.split(",")[1]]
     assert columns["temperature"].fill == pytest.approx(np.mean(known))
-    record = {"seen": "2024-05-01", "temperature": None, "vibration": 1.5, "line": None, "night": True}
-    row = state.schema.row(record)
-    assert row.tolist() == [columns["temperature"].fill, 1.5, 1.0, 0.0, 0.0, 1.0]
+    record = {"seen": "2024-05-06T06:00", "temperature": None, "vibration": 1.5, "line": None, "night": True}
+    row = state.schema.row(record)  # six in the morning of a Monday
+    assert row[:4].round(12).tolist() == [1.0, 0.0, 0.0, 1.0]
+    assert row[4:].tolist() == [columns["temperature"].fill, 1.5, 1.0, 0.0, 0.0, 1.0]
+    with pytest.raises(InputError, match="the column 'seen' is 'soon'; give a date or time such as"):
+        state.schema.row(record | {"seen": "soon"})
     learner = state.learner()
     assert learner.limits.rate == 0.05
-    hot = state.schema.row({"temperature": 30.0, "vibration": 4.0, "line": "a", "night": False})
-    cool = state.schema.row({"temperature": 18.0, "vibration": 0.5, "line": "z", "night": False})
+    hot = state.schema.row({"seen": None, "temperature": 30.0, "vibration": 4.0, "line": "a", "night": False})
+    cool = state.schema.row({"seen": None, "temperature": 18.0, "vibration": 0.5, "line": "z", "night": False})
     assert (learner.predict(hot), learner.predict(cool)) == ("faulty", "good")
+
+
+def test_init_says_of_the_columns_what_run_says(tmp_path, capsys):
+    generator = np.random.default_rng(0)
+    lines = [f"{i};A{i};{generator.normal() + 3 * (i % 2):.3f};{'ab'[i % 2]}\n".replace(".", ",") for i in range(300)]
+    (tmp_path / "german.csv").write_text("id;größe;x;y\n" + "".join(lines), encoding="latin-1")
+    told = []
+    local = ("--label", "y", "--decimal", ",", "--encoding", "latin-1")
+    for command in (
+        ("run", "german.csv", *local, "--warmup", "100", "--out", "out"),
+        ("init", "s", "--source", "german.csv", *local),
+    ):
+        assert main([*command]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        told.append(re.findall(r"Column '.*?\.(?= |$)|To use them .*?\.(?= |$)", said))
+    assert told[0] == told[1]
+    assert [line.split(" is ")[0] for line in told[0][:-1]] == ["Column 'id'", "Column 'größe'"]
+    assert told[0][-1].endswith("--keep 'id,größe'.")
+    assert main(["init", "kept", "--source", "german.csv", *local, "--keep", "id"]) == 0
+    assert [one.name for one in open_state(tmp_path / "kept").schema.columns] == ["id", "x"]
 
 
 def test_the_settings_of_the_learner_and_of_the_service_are_those_given(table, tmp_path):
@@ -254,10 +279,12 @@ def test_a_saved_network_goes_on_in_a_service(network, tmp_path):
 
 def test_init_refuses_with_one_sentence_that_names_the_remedy(table, tmp_path, capsys):
     from_table = ("init", "pumps", "--source", "pumps.csv")
-    assert "--source TABLE and --label COLUMN" in refused(capsys, "init", "pumps")
-    assert "with --label" in refused(capsys, *from_table)
+    assert "give --source with --label, --model, or --module with --schema" in refused(capsys, "init", "pumps")
+    assert "needs --label, the column that holds the class. Its columns: " in refused(capsys, *from_table)
     assert "there is no such file" in refused(capsys, "init", "pumps", "--source", "pump.csv", "--label", "state")
-    assert "Known: 'seen', 'temperature'" in refused(capsys, *from_table, "--label", "stat")
+    assert "Did you mean 'state'? Its columns: 'state', 'seen', 'temperature'" in refused(
+        capsys, *from_table, "--label", "stat"
+    )
     labelled = (*from_table, "--label", "state")
     assert "as in --budget 5%" in refused(capsys, *labelled, "--budget", "500%")
     assert "--budget-window" in refused(capsys, *labelled, "--budget-window", "0")
@@ -266,7 +293,7 @@ def test_init_refuses_with_one_sentence_that_names_the_remedy(table, tmp_path, c
     assert "'faulty' is not one of the classes" in refused(capsys, *labelled, "--classes", "good,bad")
     assert "--shape has no effect here" in refused(capsys, *labelled, "--shape", "1,2")
     assert "--schema has no effect here" in refused(capsys, *labelled, "--schema", "x.json")
-    assert "but only one of them" in refused(capsys, *labelled, "--model", "x")
+    assert "but only from one" in refused(capsys, *labelled, "--model", "x")
     assert "pumps.csv is a file; name a folder" in refused(capsys, "init", "pumps.csv", *labelled[2:])
     empty = tmp_path / "empty.csv"
     empty.write_text(HEADER + "\n2024-01-01,1,2,a,true,\n")
@@ -288,7 +315,7 @@ def test_init_refuses_a_saved_learner_that_does_not_fit(table, capsys, network):
     assert "--label has no effect here" in refused(capsys, "init", "shop", "--model", file, "--label", "age")
     assert "give them alike" in refused(capsys, "init", "shop", "--model", file, "--schema", "images.json")
     module = ("--module", f"{network}:network", "--schema", "images.json")
-    assert "leave out --module" in refused(capsys, "init", "shop", "--model", file, *module)
+    assert "leave --module out" in refused(capsys, "init", "shop", "--model", file, *module)
     from importlib import import_module
 
     deep = saved(NetworkOSAMD(import_module(network).network(), eta=0.1, sigma=0.1), "deep.osamd")
@@ -301,7 +328,7 @@ def test_init_refuses_a_saved_learner_that_does_not_fit(table, capsys, network):
 def test_init_refuses_a_module_that_cannot_be_used(network, tmp_path, capsys):
     base = ("init", "shapes", "--schema", "images.json")
     steps = (*base, *STEPS, "--module")
-    assert "with --schema FILE" in refused(capsys, "init", "shapes", "--module", f"{network}:network", *STEPS)
+    assert "give --schema too" in refused(capsys, "init", "shapes", "--module", f"{network}:network", *STEPS)
     for some in (("--eta", "0.1"), ("--sigma", "1"), ("--method", "osamd")):
         assert "give --eta and --sigma" in refused(capsys, *base, "--module", f"{network}:network", *some)
     assert "package.module:function" in refused(capsys, *steps, network)
@@ -423,7 +450,7 @@ def test_serve_refuses_what_it_cannot_do(tmp_path, capsys):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        assert "give another --port" in refused(capsys, "serve", "--dir", "shop", "--port", port)
+        assert "change --host or --port then" in refused(capsys, "serve", "--dir", "shop", "--port", port)
     assert "--port" in refused(capsys, "serve", "--dir", "shop", "--port", "70000")
     anywhere = ("serve", "--dir", "shop", "--port", "0")
     assert "it has no tokens yet; make some with `osamd token shop" in refused(capsys, *anywhere, "--host", "0.0.0.0")

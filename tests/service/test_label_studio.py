@@ -280,7 +280,7 @@ def test_a_webhook_wakes_the_bridge_whatever_it_says():
     with listening("127.0.0.1:0", wake) as address:
         assert httpx.post(address, content=json.dumps({"action": "ANNOTATION_CREATED"})).status_code == 204
         assert wake.is_set()
-    with pytest.raises(InputError, match="--listen"), listening("nowhere", wake):
+    with pytest.raises(InputError, match="listen="), listening("nowhere", wake):
         pass
 
 

@@ -216,7 +216,7 @@ def test_a_log_of_another_format_is_refused(log, log_url):
     ],
 )
 def test_an_address_that_cannot_be_used_is_one_sentence_without_its_password(url):
-    with pytest.raises(InputError, match="--database") as error:
+    with pytest.raises(InputError, match="database=") as error:
         Log(url)
     assert "secret" not in one_sentence(error)
 

@@ -243,7 +243,7 @@ def test_what_is_wild_is_known_from_the_source_and_can_be_allowed(tmp_path):
     table.write_text("a,b,y\n" + "".join(f"{i % 7},{i % 3},{i % 2}\n" for i in range(50)))
     columns = {"classes": None, "drop": (), "categorical": ()}
     given = dict.fromkeys(("model", "module", "schema", "shape", "expire_after", "title"))
-    state = creating.make(tmp_path / "s", source=str(table), label="y", columns=columns, settings={}, **given)
+    state = creating.make(tmp_path / "s", source=str(table), label="y", columns=columns, settings={}, **given).state
     with Service(state, state.log_file) as service:
         assert service.do("observe", [(None, np.array([7e3, 1.0]))])[0].code == "wild"
         assert service.do("observe", [(None, np.array([5e3, 1.0]))])[0].round == 0
@@ -327,7 +327,7 @@ def test_the_database_is_remembered_and_another_one_is_refused(state, postgres):
     again = open_state(state.folder)
     assert again.config.database == log.place
     assert "osamd@" not in log.place
-    with pytest.raises(InputError, match=r"the log of .* is in postgresql://.*; give it with --database"):
+    with pytest.raises(InputError, match=r"the log of .* is in postgresql://.*; give it with database="):
         server.open_log(again, None)
     with pytest.raises(InputError, match="change `database` in"):
         server.open_log(again, postgres.fresh())

@@ -119,7 +119,7 @@ def test_a_service_may_go_on_while_its_log_is_replayed(tmp_path, monkeypatch):
 def test_what_cannot_be_replayed_is_refused_with_a_sentence(tmp_path, capsys):
     state = linear_state(tmp_path / "state")
     assert main(["replay", str(state.folder)]) == 2
-    assert "holds no samples yet; send some first, or name its --database." in capsys.readouterr().err
+    assert "holds no samples yet; send some first, or give the --database that it is in." in capsys.readouterr().err
     other = linear_state(tmp_path / "other", seed=6)
     with Service(other, other.log_file) as service:
         service.send(1, 2, 3)

@@ -81,17 +81,17 @@ def test_columns_are_what_their_values_are(tmp_path):
         "size": "numeric",
         "colour": "categorical",
         "open": "boolean",
-        "seen": "left out",
+        "seen": "date",
         "count": "numeric",
     }
     one_hot = ["colour=(missing)", "colour=blue", "colour=green", "colour=red"]
-    assert table.features == ["size", *one_hot, "open", "count"]
+    assert table.features == ["size", *one_hot, "open", "seen.weekday.sin", "seen.weekday.cos", "count"]
     assert table.classes == ["ham", "spam"]
     x, y = all_rows(table)
     truth = mixed()
     assert y.tolist() == [["ham", "spam"].index(row["kind"]) for row in truth]
     assert x[:, 5].tolist() == [float(row["open"]) for row in truth]
-    assert x[:, 6].tolist() == [row["count"] for row in truth]
+    assert x[:, 8].tolist() == [row["count"] for row in truth]
     named = [row["colour"] or "(missing)" for row in truth]
     assert [one_hot[i] for i in x[:, 1:5].argmax(axis=1)] == [f"colour={name}" for name in named]
     assert (x[:, 1:5].sum(axis=1) == 1.0).all()
@@ -320,22 +320,26 @@ GOOD = "x,c,kind\n" + "1,u,a\n2,v,b\n" * 40
         ("", {}, "data.csv is empty"),
         ("\n\n", {}, "data.csv is empty"),
         ("x,c,kind\n", {}, "a header and no rows"),
-        (GOOD, {"warmup": 80}, "has 80 rows, and the warm-up takes 80; give a smaller one by --warmup 40"),
-        (GOOD, {"label": "knd"}, "`--label knd`: data.csv has no such column. Did you mean 'kind'?"),
-        (GOOD, {"drop": ["see"]}, "`--drop see`: data.csv has no such column"),
-        (GOOD, {"drop": ["kind"]}, "`--drop kind`: this is the label"),
+        (GOOD, {"warmup": 80}, "has 80 rows, and the warm-up takes 80; give a smaller one by warmup=40"),
+        (
+            GOOD,
+            {"label": "knd"},
+            "`rows(label='knd')`: data.csv has no such column. Did you mean 'kind'? Its columns: 'kind', ",
+        ),
+        (GOOD, {"drop": ["see"]}, "`rows(drop=['see'])`: data.csv has no such column"),
+        (GOOD, {"drop": ["kind"]}, "`rows(drop=['kind'])`: this is the label"),
         (GOOD, {"drop": ["x", "c"]}, "no column is left to learn from beside 'kind'"),
-        (GOOD, {"categorical": ["cc"]}, "`--categorical cc`: data.csv has no such column. Did you mean 'c'?"),
+        (GOOD, {"categorical": ["cc"]}, "`rows(categorical=['cc'])`: data.csv has no such column. Did you mean 'c'?"),
         (GOOD, {"classes": ["a"]}, "give at least two classes"),
         (GOOD, {"classes": ["a", "a"]}, "each once"),
-        (GOOD, {"warmup": 0}, "name them by --classes"),
+        (GOOD, {"warmup": 0}, "name them by classes=[...]"),
         (GOOD, {"format": "cvs"}, "Did you mean 'csv'?"),
         (GOOD + "3,u\n4,v,b\n", {}, "data.csv, line 82: 2 values, but the header names 3 columns"),
         (GOOD + '\n"3\n",u,a\n4,v,b,9\n', {}, "data.csv, line 85: 4 values"),
         (
             GOOD + "3,u,zebra\n",
             {},
-            "line 82: label 'zebra' is not one of the classes 'a', 'b'; name them all by --classes a,b,zebra",
+            "line 82: label 'zebra' is not one of the classes 'a', 'b'; name them all by classes=['a', 'b', 'zebra']",
         ),
         (GOOD.replace("b\n", "a\n"), {}, "it holds only 'a' in the first 50 rows"),
         (GOOD.replace("a\n", "\n").replace("b\n", "\n"), {}, "it holds nothing in the first 50 rows"),
@@ -346,12 +350,12 @@ GOOD = "x,c,kind\n" + "1,u,a\n2,v,b\n" * 40
         (
             "x;kind\n" + "0,84;a\n0,75;b\n1;a\n" * 30,
             {},
-            "column 'x' holds numbers with a comma, such as 0,84; write them with a decimal point",
+            "column 'x' holds numbers such as 0,84; give decimal=',' if the comma is their decimal mark",
         ),
         (
             "x,kind\n" + '1,"a, b"\n2,c\n' * 30 + "3,d\n",
             {},
-            "the classes 'a, b', 'c'; name them all by --classes '\"a, b\",c,d'",
+            "the classes 'a, b', 'c'; name them all by classes=['a, b', 'c', 'd']",
         ),
         ('x,kind\n1,"a\n' + "2,b\n" * 40_000, {}, "look for a quote that is not closed"),
     ],
@@ -364,9 +368,9 @@ def test_a_value_that_is_no_number_any_more_is_refused_with_its_line(written):
     table = written("x,kind\n" + "1,a\n2,b\n" * 600 + "many,a\n")
     message = refusal(table)
     assert "data.csv, line 1202: column 'x' holds 'many'" in message
-    assert "--categorical x or --drop x" in message
+    assert "categorical=['x'] or drop=['x']" in message
     strange = written('"x, m";kind\n' + "1;a\n2;b\n" * 600 + "many;a\n")
-    assert """--categorical '"x, m"' or --drop '"x, m"'""" in refusal(strange)
+    assert "categorical=['x, m'] or drop=['x, m']" in refusal(strange)
     assert names(['"x, m"']) == ["x, m"]
 
 
@@ -391,16 +395,16 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
         (tmp_path / name).mkdir()
         assert f"{name} is a folder; name the file" in refusal(tmp_path / name)
     (tmp_path / "wide.csv").write_text("x,kind\n1,a\n", encoding="utf-16")
-    assert "wide.csv is UTF-16 text; save it as UTF-8" in refusal(tmp_path / "wide.csv")
+    assert "wide.csv is UTF-16 text; give encoding='utf-16', or save it as UTF-8" in refusal(tmp_path / "wide.csv")
     for content in (b"PK\x03\x04\x00\x00\x9c\xff", b"\x00\x01\x00\x01\n"):
         (tmp_path / "sheet.csv").write_bytes(content)
         assert "sheet.csv is no text at all" in refusal(tmp_path / "sheet.csv")
     (tmp_path / "latin.csv").write_bytes(b"x,kind\n1,caf\xe9\n")
     assert "is not UTF-8" in refusal(tmp_path / "latin.csv")
     (tmp_path / "data.xlsx").write_bytes(b"PK")
-    assert "name it by --format csv, jsonl or parquet" in refusal(tmp_path / "data.xlsx")
+    assert "name it by format='csv', 'jsonl' or 'parquet'" in refusal(tmp_path / "data.xlsx")
     (tmp_path / "noext").write_text("x")
-    assert "--format" in refusal(tmp_path / "noext")
+    assert "format=" in refusal(tmp_path / "noext")
     (tmp_path / "data.csv.gz").write_bytes(b"no gzip")
     assert "cannot read data.csv.gz" in refusal(tmp_path / "data.csv.gz")
 

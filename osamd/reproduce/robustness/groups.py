@@ -35,7 +35,7 @@ def named(given: Sequence[str]) -> list[str]:
     """The groups that a user named, in our order, or all of them if none is named."""
     for name in given:
         if name not in GROUPS:
-            raise InputError(f"`--group {name}`: no such group. {nearest(name, GROUPS)}")
+            raise InputError(f"`named(group={name!r})`: no such group. {nearest(name, GROUPS)}")
     return [name for name in GROUPS if name in given or not given]
 
 

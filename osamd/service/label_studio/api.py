@@ -77,7 +77,9 @@ class LabelStudio:
         try:
             self._http = httpx.Client(base_url=url, auth=TokenAuth(url, token), timeout=timeout, follow_redirects=True)
         except httpx.InvalidURL as error:
-            raise InputError(f"`--label-studio {url}`: {error}; give an address such as http://host:8080.") from error
+            raise InputError(
+                f"`LabelStudio(label_studio={url!r})`: {error}; give an address such as http://host:8080."
+            ) from error
 
     def projects(self, title: str) -> list[Project]:
         """The projects with exactly this title, the first one first."""

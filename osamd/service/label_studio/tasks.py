@@ -96,7 +96,7 @@ def kinds_in(label_config: str, schema: Mapping[str, Any]) -> tuple[list[str], s
     if choices is None or "$sample" not in values:
         raise InputError(
             "the project in Label Studio must show $sample and have Choices named label; let the bridge make one with"
-            " another --project, and change that as you like."
+            " another project=..., and change that as you like."
         )
     known = {one.get("alias", one.get("value")) for one in choices.iter("Choice")}
     missing = [_choice(one, schema) for one in schema["classes"] if str(one["name"]) not in known]

@@ -23,7 +23,7 @@ def listening(place: str | None, wake: threading.Event) -> Iterator[str]:
     try:
         server = ThreadingHTTPServer((host or "127.0.0.1", int(port)), _handler(wake))
     except (OSError, ValueError, OverflowError) as error:
-        raise InputError(f"`--listen {place}`: cannot listen there ({error}); give HOST:PORT.") from error
+        raise InputError(f"`listening(listen={place!r})`: cannot listen there ({error}); give HOST:PORT.") from error
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
