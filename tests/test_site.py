@@ -25,7 +25,7 @@ SERVED = [DOCS / "guides" / "service.md", DOCS / "guides" / "operations.md"]
 """Pages whose code talks to a service that they start."""
 ALONE = [page for page in PAGES if page not in SERVED]
 
-NEEDS = {"torch": "torch", "sklearn": "sklearn", "river": "river", "skactiveml": "skactiveml"}
+NEEDS = {"torch": "torch", "sklearn": "sklearn", "river": "river", "skactiveml": "skactiveml", "onnx": "onnxruntime"}
 """What a page imports beside the core, which not every environment holds."""
 
 NOT_FOR_USERS = {
@@ -39,6 +39,7 @@ NOT_FOR_USERS = {
     "osamd.accounting.steering",
     "osamd.accounting.target",
     "osamd.adapters",
+    "osamd.adapters.onnx_graph",
     "osamd.checks",
     "osamd.errors",
     "osamd.evaluation",

@@ -31,7 +31,14 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.tables",
     ],
     "The service": ["osamd.client"],
-    "Other libraries": ["osamd.adapters.sklearn", "osamd.adapters.river", "osamd.adapters.skactiveml"],
+    "Other libraries": [
+        "osamd.adapters.sklearn",
+        "osamd.adapters.river",
+        "osamd.adapters.skactiveml",
+        "osamd.adapters.onnx",
+        "osamd.adapters.mlflow",
+        "osamd.adapters.hub",
+    ],
     "The round and its parts": [
         "osamd.paper.algorithm",
         "osamd.paper.methods",

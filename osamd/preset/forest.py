@@ -69,18 +69,22 @@ def leaf_of(forest: Forest, tree: int, z: Any) -> int:
     return node
 
 
+def add_leaf(forest: Forest, tree: int, leaf: int, own: Any) -> None:
+    """Add the probabilities of the classes in a leaf."""
+    classes, count = own.shape[0], forest.value[tree, leaf]
+    even = SMOOTHING / classes / (count + SMOOTHING)
+    for c in range(classes):
+        own[c] += even
+    own[int(-1.0 - forest.feature[tree, leaf])] += count / (count + SMOOTHING)
+
+
 def forest_opinion(forest: Forest, z: Any, own: Any) -> None:
     """The probabilities of the classes: the mean over the trees."""
     classes = own.shape[0]
     for c in range(classes):
         own[c] = 0.0
     for tree in range(TREES):
-        leaf = leaf_of(forest, tree, z)
-        count = forest.value[tree, leaf]
-        even = SMOOTHING / classes / (count + SMOOTHING)
-        for c in range(classes):
-            own[c] += even
-        own[int(-1.0 - forest.feature[tree, leaf])] += count / (count + SMOOTHING)
+        add_leaf(forest, tree, leaf_of(forest, tree, z), own)
     for c in range(classes):
         own[c] /= TREES
 

@@ -121,7 +121,7 @@ class LinearCore(LinearSamples):
         self._deciding: Array = class_scores(self._memory).deciding
         self._tell: Callable[[int], Any] = partial(tell, self._memory)
         self.confirm: Callable[..., Any] = partial(confirming(), self.meter)
-        self._standardise = standardise
+        self.standardise = standardise
 
     def observe(self, sample: Array, u: float) -> Observation:
         return Observation._make(self._ask(sample, u))
@@ -134,7 +134,7 @@ class LinearCore(LinearSamples):
         self._tell(y)
 
     def last(self) -> Array:
-        held = self._statistics[1 + 2 * self.features :] if self._standardise else sample(self._memory)
+        held = self._statistics[1 + 2 * self.features :] if self.standardise else sample(self._memory)
         last: Array = held[: self.features].copy()
         return last
 
@@ -185,7 +185,7 @@ class LinearCore(LinearSamples):
         inside = self._learner.geometry.decision_set
         for which, name in ((TEACHER, "teacher"), (STUDENT, "student")):
             _require_inside(name, params(self._learner, self._memory, which), inside)
-        if self._standardise:
+        if self.standardise:
             count, spread = self._statistics[0], self._statistics[1 : 1 + 2 * self.features]
             require_within("statistics.count", count, 0, 2.0**53, whole=True)
             require_finite_in("statistics", spread)

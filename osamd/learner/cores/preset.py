@@ -116,6 +116,23 @@ class PresetCore(LinearSamples):
             self._state, self._work, np.ascontiguousarray(rows[chosen]), labels[chosen].astype(np.int64)
         )
 
+    @property
+    def state(self) -> Array:
+        """A copy of the state, as `osamd.preset.state` divides it."""
+        return self._state.copy()
+
+    def like_the_stream(self, generator: np.random.Generator, count: int) -> Array:
+        """Samples like those of the stream, as far as the state tells: normal, but every second next to a remembered
+        sample."""
+        parts, kept = self._parts, min(int(self._state[layout.KEPT]), self._capacity)
+        deviation = np.divide(1.0, parts.scale.inverse, where=parts.scale.inverse > 0.0, out=np.ones(self.features))
+        z = generator.normal(size=(count, self.features))
+        if kept:
+            chosen = generator.integers(kept, size=len(z[::2]))
+            z[::2] = parts.memory.samples[chosen] + 0.1 * z[::2]
+        samples: Array = parts.scale.centre + z * deviation
+        return samples
+
     def add_class(self) -> None:
         """Make room for a new class, here and in the meter; observe again before learning."""
         self._take(layout.resized(self._state, classes=self._classes + 1))
