@@ -77,7 +77,7 @@ REFERENCE: dict[str, list[str]] = {
 
 HIDDEN = {
     "osamd.paper.geometry": ["osamd.paper.geometry.euclidean.euclidean", "osamd.paper.geometry.p_norm.p_norm"],
-    "osamd.streams": [f"osamd.streams.real.{name}.{name}" for name in ("portraits", "cover_type")],
+    "osamd.streams": [f"osamd.streams.real.{name}.{name}" for name in ("portraits", "cover_type", "corrupted_mnist")],
 }
 """What a package exports under the name of the module it comes from, which hides it from the reader of the sources."""
 

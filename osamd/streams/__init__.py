@@ -16,7 +16,7 @@ from osamd.streams.hardships import (
     UnscaledFeatures,
 )
 from osamd.streams.priors import PriorShift
-from osamd.streams.real import RealStream, cover_type, portraits, rotating_mnist
+from osamd.streams.real import RealStream, corrupted_mnist, cover_type, portraits, rotating_mnist
 from osamd.streams.reshuffled import Reshuffled, still_breast_cancer, still_digits, still_wine
 from osamd.streams.rotating import Rotating, ball_noise, gaussian_noise, rotating_balls, rotating_gaussian
 from osamd.streams.still import LogisticTable, MachineTable, NoisyTable, logistic_table
@@ -47,6 +47,7 @@ __all__ = [
     "abrupt",
     "ball_noise",
     "changed",
+    "corrupted_mnist",
     "cover_type",
     "gaussian_noise",
     "gradual",

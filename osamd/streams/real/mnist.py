@@ -122,11 +122,15 @@ class RotatingMnist(RealStream):
         others = shuffled[self.source_size :]
         return np.concatenate([shuffled[: self.source_size], others[generator.integers(len(others), size=self.rounds)]])
 
-    def take(self, seed: int, start: int, stop: int) -> tuple[Array, Labels]:
+    def upright(self, seed: int, start: int, stop: int) -> tuple[Array, Labels]:
+        """The images (n x side x side) of samples start, ..., stop - 1 before they are rotated, and their labels."""
         order = self.order(seed)[start:stop]
-        x = self._images[order] / 255.0
+        return self._images[order] / 255.0, self._y[order]
+
+    def take(self, seed: int, start: int, stop: int) -> tuple[Array, Labels]:
+        x, y = self.upright(seed, start, stop)
         degrees = self._degrees(np.maximum(np.arange(start, stop) - self.source_size, 0))
-        return rotated(x, degrees).reshape(len(x), -1), self._y[order]
+        return rotated(x, degrees).reshape(len(x), -1), y
 
 
 def rotated(images: Array, degrees: Array) -> Array:
