@@ -51,3 +51,10 @@ def test_an_example_is_short_and_runs(example, capsys):
     runpy.run_path(str(example), run_name="__main__")
     before, after = re.findall(r"([\d.]+)% right", capsys.readouterr().out)
     assert float(after) > float(before) + 10
+
+
+def test_the_tables_of_the_page_on_adaptation_are_those_of_its_results():
+    pytest.importorskip("torch", reason="networks need PyTorch: pip install 'osamd[deep]'")
+    hook = runpy.run_path(str(ROOT / "docs" / "hooks" / "adaptation.py"))
+    assert hook["tables"]()
+    assert hook["filled"](hook["PAGE"].read_text()) == hook["PAGE"].read_text()

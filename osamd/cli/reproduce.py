@@ -11,12 +11,15 @@ from osamd.cli.options import Engine, Seeds, Workers, folder
 from osamd.reporting.terminal import files, progress, resumable, stages
 
 DEEP = ("rotating-mnist", "portraits", "cover-type")
-REPRODUCTIONS = ("rotating-gaussian", *DEEP, "figure3", "all")
+REPRODUCTIONS = ("rotating-gaussian", *DEEP, "figure3", "all", "adaptation")
 
 
 def reproduce(
     what: Annotated[
-        str, typer.Argument(metavar="|".join(REPRODUCTIONS), help="A column of Table 1, Figure 3, or all four columns.")
+        str,
+        typer.Argument(
+            metavar="|".join(REPRODUCTIONS), help="A column of Table 1, Figure 3, all four columns, or a comparison."
+        ),
     ],
     seeds: Seeds = 10,
     methods: Annotated[
@@ -24,17 +27,27 @@ def reproduce(
         typer.Option(
             "--methods",
             help="Methods to run, the paper's six by default; repeat it or separate them by commas. osamd-preset is"
-            " not the paper's, and needs no settings.",
+            " not the paper's, and needs no settings. For adaptation: its peers, all by default.",
         ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Of osamd-preset: the most labels it asks for, 5% by default.")
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Of osamd-preset: the most labels it asks for, 5% by default. For adaptation: shares separated by"
+            " commas, 1%,3%,6% by default.",
+        ),
     ] = None,
     settings: Annotated[
         str, typer.Option(metavar="tuned|paper", help="On real data: ours, or the appendix literally.")
     ] = "tuned",
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="On real data: play a prefix of so many rounds, for a quick look.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="On real data: play a prefix of so many rounds, for a quick look."
+            " For adaptation: thin each stream evenly to so many, 4096 by default.",
+        ),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="On real data: cpu, cuda or cuda:N; a GPU where there is one by default.")
@@ -55,6 +68,16 @@ def reproduce(
     ] = None,
     workers: Workers = None,
     engine: Engine = "local",
+    streams: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--streams",
+            help="For adaptation: rotating-mnist, portraits, cover-type, corrupted-mnist; all by default.",
+        ),
+    ] = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="For adaptation: tune every peer on seeds 100 and 101 first.")
+    ] = False,
 ) -> None:
     """Reproduce the paper's table and figures, ours beside the paper's.
 
@@ -69,12 +92,23 @@ def reproduce(
 
     all: the four columns, each in a folder of its own.
 
-    Each writes results.json (accuracies and label rates as fractions; the table prints percent) and each figure as PNG
-    and SVG.
+    adaptation: the default learner beside methods of test-time adaptation at equal labels, on four streams; each
+    writes its own file (minutes on a GPU, much longer without one).
+
+    The others write results.json (accuracies and label rates as fractions; the table prints percent) and each figure
+    as PNG and SVG.
 
     Example: osamd reproduce rotating-gaussian --seeds 10 --methods osamd,omd-all
     """
+    if what == "adaptation":
+        from osamd.cli.adaptation import adaptation
+
+        _refuse_unused(what, {"settings": None if settings == "tuned" else settings}, workers, engine)
+        place = out or Path("results") / what
+        adaptation(streams, methods, budget, seeds, rounds, tune, device, data_dir, place)
+        return
     chosen = _known(what, methods)
+    _refuse_comparing(what, streams, tune)
     given = {"settings": None if settings == "tuned" else settings, "rounds": rounds, "device": device}
     _refuse_unused(what, {**given, "data-dir": data_dir}, workers, engine)
     rate = _preset_budget(what, chosen, budget)
@@ -150,12 +184,21 @@ def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None, en
     for option, value in real_data.items():
         if value is not None and what not in (*DEEP, "all"):
             raise InputError(f"`reproduce {what} --{option} {value}`: only streams of real data take this option.")
-    if workers is not None and what in DEEP:
+    if workers is not None and what in (*DEEP, "adaptation"):
         raise InputError(
             f"`reproduce {what} --workers {workers}`: networks are not spread over processes; leave it out."
         )
     if engine != "local" and what in DEEP:
         raise InputError(f"`reproduce {what} --engine {engine}`: networks are played in one process; leave it out.")
+
+
+def _refuse_comparing(what: str, streams: list[str] | None, tune: bool) -> None:
+    """Refuse the options of the comparison elsewhere."""
+    from osamd.errors import InputError
+
+    if streams or tune:
+        option = f"--streams {','.join(streams)}" if streams else "--tune"
+        raise InputError(f"`reproduce {what} {option}`: only reproduce adaptation takes this option; leave it out.")
 
 
 def _known(what: str, methods: list[str] | None) -> list[str]:

@@ -1,0 +1,1 @@
+"""The preset for networks beside methods of test-time adaptation, at equal labels."""

@@ -1,0 +1,13 @@
+"""The methods that are compared with the preset, by name."""
+
+from __future__ import annotations
+
+from osamd.reproduce.adaptation.active import EATTA, HILTTA, SimATTA
+from osamd.reproduce.adaptation.entropy_minimisation import SAR, Source, Tent
+from osamd.reproduce.adaptation.mean_teacher import CoTTA
+from osamd.reproduce.adaptation.peer import Peer
+from osamd.reproduce.adaptation.replay import EntropyReplay, RandomReplay
+
+PEERS: dict[str, type[Peer]] = {
+    peer.name: peer for peer in (Source, Tent, CoTTA, SAR, SimATTA, HILTTA, EATTA, RandomReplay, EntropyReplay)
+}
