@@ -188,7 +188,7 @@ def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None, en
         raise InputError(
             f"`reproduce {what} --workers {workers}`: networks are not spread over processes; leave it out."
         )
-    if engine != "local" and what in DEEP:
+    if engine != "local" and what in (*DEEP, "adaptation"):
         raise InputError(f"`reproduce {what} --engine {engine}`: networks are played in one process; leave it out.")
 
 
