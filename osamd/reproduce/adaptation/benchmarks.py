@@ -14,6 +14,7 @@ from osamd.reproduce.column_fleets import load_samples, pretrain, source_of
 from osamd.reproduce.columns import COLUMNS, TableColumn
 from osamd.streams import RealStream, corrupted_mnist, cover_type, portraits, rotating_mnist
 from osamd.streams.base import Labels
+from osamd.streams.real.mnist import ROUNDS as DRAWN_ROUNDS
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +65,9 @@ def thinned(benchmark: Benchmark, rounds: int, data_dir: str | Path | None) -> R
     Streams of drawn images draw fewer of them for the same drift; recorded streams keep rounds at equal distances.
     """
     if benchmark.column == "rotating-mnist":
-        return benchmark.stream(data_dir, rounds=rounds)
+        drawn = benchmark.stream(data_dir, rounds=rounds)
+        drawn.facts["thinned_from_rows"] = DRAWN_ROUNDS
+        return drawn
     return Thinned(benchmark.stream(data_dir), rounds)
 
 

@@ -96,7 +96,7 @@ def notes(content: Mapping[str, Any]) -> list[str]:
     used = [f"{100 * at['labels']['mean']:.2f} % at {100 * at['budget']:g} %" for at in content["preset"]]
     most = max((run["labels"]["mean"] - run["budget"] for run in content["peers"]), default=0.0)
     whole = content["stream_facts"].get("thinned_from_rows")
-    thin = f" The stream is thinned evenly from {whole:,} rounds." if whole else ""
+    thin = f" The stream is thinned evenly from {whole:,} rounds." if whole and whole != content["rounds"] else ""
     tuned = content["tuned_on_seeds"]
     how = (
         f"Each method has the setting that was best on seeds {' and '.join(map(str, tuned))} at the middle budget"
