@@ -105,9 +105,11 @@ class Client:
             _refuse(answer)
             yield from map(json.loads, filter(None, answer.iter_lines()))
 
-    def correct(self, label: Any, *, round: int) -> dict[str, Any]:
-        """Record another label for an answered query; the learner keeps what it has learned."""
-        return self._call("POST", "/v1/corrections", {"round": _number(round), "label": _number(label)})
+    def correct(self, label: Any, *, round: int, holder: str | None = None) -> dict[str, Any]:
+        """Record another label for an answered query; the learner keeps what it has learned. `holder` names the person
+        if several share a token."""
+        given = {"round": _number(round), "label": _number(label)}
+        return self._call("POST", "/v1/corrections", given | ({} if holder is None else {"holder": holder}))
 
     def claim(
         self, holder: str, *, limit: int = 1, order: str = "oldest", lease: float = 120.0

@@ -87,8 +87,19 @@ class FakeStudio:
             task["annotations"].append({"id": next(self._numbers), "was_cancelled": False, "completed_by": 1} | body)
             task["updated_at"] = _now()
             return 201, task["annotations"][-1]
+        if parts[0] == "annotations":
+            return self._changed(int(parts[1]), body)
         assert parts == ["tasks"]
         return self._listed(query)
+
+    def _changed(self, number: int, body: Any) -> tuple[int, Any]:
+        for task in self.tasks.values():
+            for annotation in task["annotations"]:
+                if annotation["id"] == number:
+                    annotation |= body
+                    task["updated_at"] = _now()
+                    return 200, annotation
+        return 404, {"status_code": 404, "detail": "Not found.", "exc_info": None}
 
     def _imported(self, project: dict[str, Any], body: Any) -> tuple[int, Any]:
         keys = [word.strip('"').removeprefix("$") for word in project["label_config"].split("value=") if word[1] == "$"]
@@ -179,15 +190,23 @@ class Person:
         return told
 
     def choose(self, task: dict[str, Any], choice: str) -> None:
-        chosen = {"from_name": "label", "to_name": "sample", "type": "choices", "value": {"choices": [choice]}}
-        self.annotate(task, {"result": [chosen]})
+        self.annotate(task, {"result": [_chosen(choice)]})
         self.chosen[task["data"][ROUND]] = choice
+
+    def change(self, task: dict[str, Any], choice: str) -> None:
+        """Change the first annotation of a task, which was read again after it was made."""
+        path = f"/api/annotations/{task['annotations'][0]['id']}/"
+        self._http.patch(path, json={"result": [_chosen(choice)]}).raise_for_status()
 
     def skip(self, task: dict[str, Any]) -> None:
         self.annotate(task, {"was_cancelled": True, "result": []})
 
     def annotate(self, task: dict[str, Any], body: dict[str, Any]) -> None:
         self._http.post(f"/api/tasks/{task['id']}/annotations/", json=body).raise_for_status()
+
+
+def _chosen(choice: str) -> dict[str, Any]:
+    return {"from_name": "label", "to_name": "sample", "type": "choices", "value": {"choices": [choice]}}
 
 
 class BridgeProcess:

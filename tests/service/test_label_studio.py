@@ -86,6 +86,45 @@ def test_every_query_gets_one_task_with_the_prediction_and_its_annotation_become
     assert [(one["round"], one["label"], one["who"]) for one in told] == [(1, "dog", "local/label-studio-1")]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_annotation_that_is_changed_after_it_was_told_becomes_a_correction_once(
+    client, studio, person, bridge_of, restarted
+):
+    ask(client, 3)
+    bridge = bridge_of(client, studio)
+    bridge.step()
+    first, second, third = studio.tasks.values()
+    for task in (first, second, third):
+        person.choose(task, "dog")
+    assert bridge.step() == Done(answered=3)
+    client.correct("dog", round=2)  # on the label page, where it stays as it is
+    for task in (first, third):
+        person.change(task, "cat")
+    person.change(second, NONE)  # there is no such correction
+    bridge = bridge_of(client, studio) if restarted else bridge
+    assert bridge.step() == Done(corrected=1)
+    assert bridge.step() == bridge_of(client, studio).step() == Done()
+    told = [(one["label"], one["learned"], one["who"].partition("/")[2]) for one in client.labels()]
+    signed = "label-studio-1"
+    assert told == [("cat", "dog", signed), ("dog", "dog", signed), ("dog", "dog", "")]
+    person.change(first, "dog")
+    assert bridge.step() == Done(corrected=1)
+    assert [one["label"] for one in client.labels()] == ["dog", "dog", "dog"]
+
+
+def test_a_task_of_another_log_corrects_nothing(client, studio, person, bridge_of):
+    ask(client, 1)
+    bridge = bridge_of(client, studio)
+    bridge.step()
+    (task,) = studio.tasks.values()
+    person.choose(task, "dog")
+    bridge.step()
+    task["data"][KEY] = "0@17"
+    person.change(task, "cat")
+    assert bridge.step() == Done()
+    assert [one["answer"] for one in client.labels()] == ["label"]
+
+
 def test_none_twice_and_none_lost_where_the_bridge_and_the_service_are_killed(tmp_path, studio):
     queries = 45
     with Served(linear_state(tmp_path / "state", sigma=1e9)) as service, Client(service.url) as client:

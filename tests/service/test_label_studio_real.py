@@ -81,6 +81,11 @@ def test_display_none_of_these_removal_and_quick_passes_work_there(tmp_path, stu
             assert bridge.step() == Done(answered=1, removed=1)
             assert [one["answer"] for one in client.labels()] == ["label", "none"]
             assert [task["data"]["osamd_round"] for task in person.tasks(project)] == [0, 1]
+            person.choose(tasks[1], "dog")
+            assert bridge.step() == Done(answered=1)
+            person.change(person.tasks(project)[1], "cat")
+            assert bridge.step() == Done(corrected=1)
+            assert [one["label"] for one in client.labels() if one["round"] == 1] == ["cat"]
             assert bridge.step() == Done()
 
 

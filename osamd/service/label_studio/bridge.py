@@ -4,6 +4,8 @@
   has made.
 - The first choice in a task becomes the answer, if its query is pending. An answered query is no longer pending, so
   nothing is passed on twice; the service, too, takes an answer only once.
+- If that choice is changed later, the service records a correction, unless somebody has answered or corrected the query
+  elsewhere.
 - A task that nobody has answered is removed if its query is no longer pending; so is a second task of one query.
 
 Most passes read only recent changes; now and then a pass reads all tasks, which repairs whatever was missed.
@@ -31,6 +33,8 @@ MOMENT = "%Y-%m-%dT%H:%M:%S.%fZ"
 """The only format of times that Label Studio accepts."""
 LONGEST_WAIT = 60.0
 """Most seconds between two passes while one side does not respond."""
+SIGNED = "label-studio-"
+"""How answers are signed, before the number of the person in Label Studio."""
 ENDED = ("answered", "expired", "not-asked", "unknown")
 """Refusals of an answer that came too late."""
 
@@ -43,6 +47,8 @@ class Done(NamedTuple):
     late: int = 0
     """Answers to queries that had ended in the meantime."""
     removed: int = 0
+    corrected: int = 0
+    """Answers that were changed in Label Studio."""
 
 
 class Bridge:
@@ -58,6 +64,8 @@ class Bridge:
         """The tasks that nobody has answered, as far as known, by their keys."""
         self._made: set[str] = set()
         """The keys of all tasks, as far as known."""
+        self._followed: dict[str, str] = {}
+        """The choices that were passed on, or found to be passed on, by the keys of their tasks."""
         self._since: str | None = None
         self._read_all_at = -READ_ALL
 
@@ -80,7 +88,9 @@ class Bridge:
             self._studio.set_config(project.id, completed)
             self._project = None  # read it again next time
         tasks, doubles = self._read(project)
-        answered, late = self._tell(schema, [one for one in tasks if one.key in waiting and one.choice is not None])
+        chosen = [one for one in tasks if one.choice is not None]
+        answered, late = self._tell(schema, [one for one in chosen if one.key in waiting])
+        corrected = self._follow(schema, [one for one in chosen if one.key not in waiting])
         missing = [query for key, query in waiting.items() if key not in self._made]
         made = [task(query, kinds, self._service.medium, self._predictions) for query in missing]
         self._studio.create_tasks(project.id, made)
@@ -94,7 +104,7 @@ class Bridge:
         if tasks:
             last = max(datetime.fromisoformat(one.updated_at) for one in tasks)
             self._since = (last - OVERLAP).astimezone(UTC).strftime(MOMENT)
-        return Done(len(missing), answered, late, len(gone))
+        return Done(len(missing), answered, late, len(gone), corrected)
 
     def _found(self, schema: dict[str, Any], queries: Sequence[Any]) -> Project | None:
         """The project, made where there is none once there are queries to show: they say what it must show."""
@@ -135,11 +145,10 @@ class Bridge:
 
     def _tell(self, schema: dict[str, Any], tasks: Sequence[AnnotatedTask]) -> tuple[int, int]:
         """Pass on these answers, and return how many were accepted and how many came too late."""
-        names = {one["title"]: str(one["name"]) for one in schema["classes"]}  # for projects without aliases
-        names |= {name: name for name in names.values()}
+        names = _class_names(schema)
         labels, taken, late = [], 0, 0
         for one in tasks:
-            number, who = int(one.key.partition("@")[0]), f"label-studio-{one.by}"
+            number, who = _round_in(one.key), f"{SIGNED}{one.by}"
             if one.choice == NONE:
                 taken += self._none(number, who)
             elif one.choice in names:
@@ -150,6 +159,22 @@ class Bridge:
                 late += "error" in outcome
         return taken, late
 
+    def _follow(self, schema: dict[str, Any], tasks: Sequence[AnnotatedTask]) -> int:
+        """Correct the answers whose choice was changed after it was passed on, and return how many there were."""
+        changed = [one for one in tasks if self._followed.get(one.key) != one.choice]
+        if not changed:
+            return 0
+        names, corrected = _class_names(schema), 0
+        answers = {answer["round"]: answer for answer in self._service.labels()}
+        for one in changed:
+            number, label = _round_in(one.key), names.get(str(one.choice))
+            answer = answers.get(number)
+            if answer is not None and label is not None and str(answer["label"]) != label and _is_ours(answer, one.key):
+                self._service.correct(label, round=number, holder=f"{SIGNED}{one.by}")
+                corrected += 1
+            self._followed[one.key] = str(one.choice)
+        return corrected
+
     def _none(self, number: int, who: str) -> bool:
         try:
             self._service.none(number, who)
@@ -158,6 +183,23 @@ class Bridge:
                 return False
             raise
         return True
+
+
+def _class_names(schema: dict[str, Any]) -> dict[str, str]:
+    """The names of the classes by what a choice may say: the name, or in projects without aliases the title."""
+    names = {one["title"]: str(one["name"]) for one in schema["classes"]}
+    return names | {name: name for name in names.values()}
+
+
+def _round_in(key: str) -> int:
+    return int(key.partition("@")[0])
+
+
+def _is_ours(answer: dict[str, Any], key: str) -> bool:
+    """Whether the answer came from Label Studio, to the query with this key; another stream has rounds, too."""
+    asked = round(1000 * datetime.fromisoformat(answer["asked_at"]).timestamp())
+    signed = str(answer["who"]).rpartition("/")[2].startswith(SIGNED)
+    return signed and abs(asked - int(key.partition("@")[2])) <= 1  # one of them is rounded, the other is cut off
 
 
 def run(
@@ -190,6 +232,7 @@ def told(done: Done) -> str:
     '3 tasks made, 1 answers told'
     """
     parts = [f"{done.made} tasks made", f"{done.answered} answers told"]
+    parts += [f"{done.corrected} answers corrected"] * bool(done.corrected)
     parts += [f"{done.late} answers came too late"] * bool(done.late)
     return ", ".join(parts + [f"{done.removed} tasks removed"] * bool(done.removed))
 
