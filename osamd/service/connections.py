@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -18,6 +19,9 @@ SLOWEST_HEAD = 30.0
 SLOWEST_READER = 20.0
 """Seconds in which a client must read some of its response."""
 
+_turns = itertools.count()
+"""The order in which connections became idle; the loop's clock is too coarse for it."""
+
 
 class Connection(HttpToolsProtocol):
     """Closes a connection on which no request arrives for long, whose head has no end, or whose response nobody reads.
@@ -28,7 +32,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self._since = next(_turns)
         self._unread: asyncio.TimerHandle | None = None
         if len(self.connections) > MOST_CONNECTIONS and not self._make_room():
             self.app = overloaded
@@ -66,7 +70,7 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def on_response_complete(self) -> None:
-        self._since = self.loop.time()
+        self._since = next(_turns)
         super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
@@ -86,5 +90,5 @@ class Connection(HttpToolsProtocol):
         self._look = self.loop.call_later(SLOWEST_HEAD, self._looked)
 
 
-def _age(connection: Connection) -> float:
+def _age(connection: Connection) -> int:
     return connection._since
