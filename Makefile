@@ -43,7 +43,7 @@ test-label-studio: $(VENV)/.installed-test $(LABEL_STUDIO)/.installed
 
 # Ray and MLflow are large and get an environment of their own, which also sees that of the tests.
 test-doors: $(VENV)/.installed-test $(DOORS)/.installed
-	$(DOORS)/bin/python -m pytest tests/doors -rs
+	$(DOORS)/bin/python -m pytest tests/doors tests/adapters/test_onnx.py tests/test_site.py -k 'doors or onnx or into-your-tools' -W ignore -rs  # MLflow warns of what it uses itself
 
 # What tests of the service use where it can be had: a browser and a database. Without them those tests are skipped.
 peers:

@@ -25,7 +25,14 @@ SERVED = [DOCS / "guides" / "service.md", DOCS / "guides" / "operations.md"]
 """Pages whose code talks to a service that they start."""
 ALONE = [page for page in PAGES if page not in SERVED]
 
-NEEDS = {"torch": "torch", "sklearn": "sklearn", "river": "river", "skactiveml": "skactiveml", "onnx": "onnxruntime"}
+NEEDS = {
+    "torch": "torch",
+    "sklearn": "sklearn",
+    "river": "river",
+    "skactiveml": "skactiveml",
+    "onnx": "onnxruntime",
+    "mlflow": "mlflow",
+}
 """What a page imports beside the core, which not every environment holds."""
 
 NOT_FOR_USERS = {

@@ -128,23 +128,23 @@ def signature(learner: OSAMD) -> Any:
 def model() -> Any:
     """The model that a logged learner becomes when it is loaded."""
     package()
+    import pandas  # type: ignore[import-untyped]
     from mlflow.pyfunc import PythonModel
 
-    class LearnerModel(PythonModel):  # type: ignore[misc]
-        """Decides as the learner in the artefacts does."""
+    def load_context(self: Any, context: Any) -> None:
+        self.learner = OSAMD.load(context.artifacts[ARTIFACT])
 
-        def load_context(self, context: Any) -> None:
-            self.learner = OSAMD.load(context.artifacts[ARTIFACT])
+    def predict(self: Any, context: Any, model_input: Any, params: Any = None) -> Any:
+        return decided(self.learner, model_input)
 
-        def predict(self, context: Any, model_input, params: Any = None) -> Any:  # type: ignore[no-untyped-def]
-            return decided(self.learner, model_input)
-
-    return LearnerModel()
+    # MLflow reads the type itself, and warns where there is none. Arrays are welcome all the same.
+    predict.__annotations__ = {"model_input": pandas.DataFrame}
+    return type("LearnerModel", (PythonModel,), {"load_context": load_context, "predict": predict})()
 
 
 def decided(learner: OSAMD, rows: Any) -> Any:
     """A data frame with a row per sample: the label, and the probability of every class."""
-    import pandas  # type: ignore[import-untyped]
+    import pandas
 
     if hasattr(rows, "columns"):
         rows = rows[learner.features or list(rows.columns)].to_numpy(dtype=np.float64)
