@@ -38,6 +38,8 @@ SOURCES = (
     "numerics.py",
     "accounting/*.py",
     "compiled/*.py",
+    "fleet/kernels/pairs.py",
+    "fleet/pair.py",
     "learner/cores/*.py",
     "learner/decision.py",
     "paper/*.py",

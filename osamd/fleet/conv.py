@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from osamd.fleet import grouped
 from osamd.fleet.dense import ends_in_softmax, plain_layers, probabilities_of, through_softmax
 from osamd.fleet.net import Net
 
@@ -134,7 +135,7 @@ class ConvNet(Net):
             height, width = self.patches[-1].out_height, self.patches[-1].out_width
         self._eps = getattr(module, parts.norm).eps if parts.norm else 0.0
 
-    def _norm(self, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def norm(self, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """BatchNorm as a factor and a shift, and its 1 / deviation, each (models, channels, 1)."""
         name = self.parts.norm
         deviation = torch.rsqrt(self.parameter(w, f"{name}.running_var") + self._eps)
@@ -151,7 +152,7 @@ class ConvNet(Net):
             image = torch.baddbmm(bias[:, :, None], weight, taken[-1]).relu_()
             outputs.append(image)
         if self.parts.norm:
-            factor, shift, _ = self._norm(w)
+            factor, shift, _ = self.norm(w)
             image = torch.addcmul(shift, image, factor)
         features = image.flatten(1)
         weight, bias = self.parameter(w, f"{self.parts.linear}.weight"), self.parameter(w, f"{self.parts.linear}.bias")
@@ -170,10 +171,13 @@ class ConvNet(Net):
             made = torch.baddbmm(bias[:, None, :], taken, weight.transpose(1, 2)).relu()
             x = made.view(models, samples, patches.out_height, patches.out_width, -1).permute(0, 1, 4, 2, 3)
         if self.parts.norm:
-            factor, shift, _ = (part[:, None, :, :, None] for part in self._norm(w))
+            factor, shift, _ = (part[:, None, :, :, None] for part in self.norm(w))
             x = torch.addcmul(shift, x, factor)
         weight, bias = self.parameter(w, f"{self.parts.linear}.weight"), self.parameter(w, f"{self.parts.linear}.bias")
         return torch.baddbmm(bias[:, None, :], x.flatten(2), weight.transpose(1, 2))
+
+    def loss_gradient(self, w: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        return grouped.loss_gradient(self, w, x, y, weights)
 
     def backward(self, w: Tensor, tape: ConvTape, q: Tensor) -> list[tuple[str, Tensor, Tensor]]:
         """A list of (layer, left, right): the layer's weights have the gradient left @ right, its bias the sum of left.
@@ -187,7 +191,7 @@ class ConvNet(Net):
         last = tape.outputs[-1]
         slope = back.view_as(last)
         if parts.norm:
-            factor, _, deviation = self._norm(w)
+            factor, _, deviation = self.norm(w)
             mean = self.parameter(w, f"{parts.norm}.running_mean")
             along = ((slope * last).sum(2) - slope.sum(2) * mean) * deviation[:, :, 0]
             gradient.append((parts.norm, along, slope.sum(2)))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from osamd.fleet.net import Net
 
@@ -81,9 +82,27 @@ class DenseNet(Net):
     def many(self, w: Tensor, x: Tensor) -> Tensor:
         z = x.flatten(2)
         for n, name in enumerate(self.layers):
-            weight, bias = self.parameter(w, f"{name}.weight"), self.parameter(w, f"{name}.bias")
-            z = torch.baddbmm(bias[:, None, :], torch.relu(z) if n else z, weight.transpose(1, 2))
+            z = self._layer(w, name, torch.relu(z) if n else z)
         return z
+
+    def loss_gradient(self, w: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        inputs = [x.flatten(2)]
+        for name in self.layers[:-1]:
+            inputs.append(torch.relu(self._layer(w, name, inputs[-1])))
+        slope = loss_slope(self._layer(w, self.layers[-1], inputs[-1]), y, weights)
+        flat = torch.empty(len(w), self.trained, dtype=w.dtype, device=w.device)
+        for n in range(len(self.layers) - 1, -1, -1):
+            name = self.layers[n]
+            self.parameter(flat, f"{name}.weight").copy_(torch.bmm(slope.transpose(1, 2), inputs[n]))
+            torch.sum(slope, 1, out=self.parameter(flat, f"{name}.bias"))
+            if n > 0:
+                slope = torch.bmm(slope, self.parameter(w, f"{name}.weight")) * (inputs[n] > 0.0)
+        return flat
+
+    def _layer(self, w: Tensor, name: str, inputs: Tensor) -> Tensor:
+        """The outputs of a layer for several samples per model."""
+        weight, bias = self.parameter(w, f"{name}.weight"), self.parameter(w, f"{name}.bias")
+        return torch.baddbmm(bias[:, None, :], inputs, weight.transpose(1, 2))
 
     def backward(self, w: Tensor, tape: DenseTape, q: Tensor) -> list[tuple[Tensor, Tensor]]:
         """The slope on the outputs and the inputs of every layer, last to first; their product is the gradient."""
@@ -105,6 +124,11 @@ class DenseNet(Net):
 def through_softmax(p: Tensor, q: Tensor) -> Tensor:
     """The slope q on probabilities p as a slope on the logits: p (q - <p, q>)."""
     return p * (q - (p * q).sum(1, keepdim=True))
+
+
+def loss_slope(logits: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """The slope of sum_j weights_j -log p(y_j) on the logits (models, samples, classes)."""
+    return (torch.softmax(logits, 2) - functional.one_hot(y, logits.shape[2])) * weights[:, :, None]
 
 
 def probabilities_of(logits: Tensor) -> Tensor:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Advance, Fleet, Playing, Samples
-from osamd.fleet.kernels import dense_cpu, dense_cuda
-from osamd.fleet.preset_fleet import PresetFleet, compiled
+from osamd.fleet.kernels import dense_cpu, dense_cuda, on_gpu, pairs
+from osamd.fleet.pair import compiled
+from osamd.fleet.preset_fleet import PresetFleet
 
 ROUNDS_A_GRAPH = 8
 """Rounds that are captured together, so that launching a graph costs little compared with them."""
@@ -19,6 +21,8 @@ ROUNDS_A_GRAPH = 8
 def engine(fleet: Playing, samples: Samples, record: Tensor) -> tuple[str, Advance]:
     """The fastest engine that can play this fleet, and its name."""
     if isinstance(fleet, PresetFleet):
+        if fleet.device.type == "cuda" and on_gpu.cuda() is not None:
+            return pairs_on_gpu(fleet, samples, record)
         return by_halves(fleet, samples, record)
     assert isinstance(fleet, Fleet)
     if dense_cpu.supports(fleet):
@@ -28,6 +32,13 @@ def engine(fleet: Playing, samples: Samples, record: Tensor) -> tuple[str, Advan
     if fleet.device.type == "cuda":
         return "cuda graph", by_graph(fleet, samples, record)
     return "torch", by_steps(fleet, samples, record)
+
+
+def per_member(fleet: PresetFleet, samples: Samples) -> tuple[Tensor, Tensor]:
+    """The uniforms and labels of every round, (rounds x members)."""
+    seeds = torch.tensor([member.seed for member in fleet.members])
+    stream = fleet.stream.to(samples.y.device)
+    return samples.u[seeds.to(samples.u.device)].T.contiguous(), samples.y[stream].T.contiguous()
 
 
 def by_halves(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[str, Advance]:
@@ -46,24 +57,56 @@ def by_halves(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[str
     halves: list[Callable[[], None]] = [see, descend]
     if fleet.device.type == "cuda":
         halves = [captured(fleet.device, (*fleet.state, fleet.shares), half) for half in halves]
-    decide, stream, seed = compiled(), fleet.stream.cpu(), [member.seed for member in fleet.members]
-    y, u = samples.y.cpu()[stream].T.contiguous().numpy(), samples.u.cpu()[seed].T.contiguous().numpy()
-    rows = record.numpy()
-    orders = torch.zeros_like(fleet.orders, device="cpu")
+    decide, numbers, work = compiled().decide, [tensor.numpy() for tensor in fleet.numbers], fleet.work().numpy()
+    u, y = (tensor.cpu().numpy() for tensor in per_member(fleet, samples))
+    orders, row = torch.zeros_like(fleet.orders, device="cpu"), torch.zeros(record.shape[1:], dtype=record.dtype)
     if fleet.device.type == "cuda":
         orders = orders.pin_memory()
-    numbers = fleet.losses, fleet.counts, fleet.books, orders.numpy()
 
     def advance(first: int, last: int) -> None:
         with torch.no_grad(), threads_for(len(fleet) * fleet.net.size):
             for i in range(first, last):
                 t.fill_(i)
                 halves[0]()
-                decide(fleet.shares.cpu().numpy(), u[i], y[i], *numbers, rows[i])
+                shares, sizes = fleet.shares.cpu().numpy(), fleet.sizes.cpu().numpy()
+                decide(shares, sizes, u[i], y[i], *numbers, work, orders.numpy(), row.numpy())
+                record[i] = row
                 fleet.orders.copy_(orders, non_blocking=True)  # they are read before the next round writes them
                 halves[1]()
 
     return "torch" if fleet.device.type == "cpu" else "cuda graph", advance
+
+
+def pairs_on_gpu(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[str, Advance]:
+    """The preset's rounds on a GPU, decisions and queries included: nothing waits for the CPU."""
+    t = torch.zeros(1, dtype=torch.long, device=fleet.device)
+    fleet.numbers = type(fleet.numbers)(*(tensor.to(fleet.device) for tensor in fleet.numbers))
+    u, y = per_member(fleet, samples)
+    if pairs.supports(fleet):
+        return "numba kernel", pairs.by_pairs(fleet, samples, u, y, record)
+    work, decide = fleet.work(), on_gpu.decide()
+
+    def step() -> None:
+        x = samples.x[fleet.stream, t]
+        fleet.see(x)
+        decide(t, fleet.shares, fleet.sizes, u, y, *fleet.numbers, work, fleet.orders, record)
+        fleet.descend(x)
+        t.add_(1)
+
+    with quick_kernels():
+        return "cuda graph", by_graphs(step, t, (*fleet.state, *fleet.numbers, record[: ROUNDS_A_GRAPH + 1]))
+
+
+@contextmanager
+def quick_kernels() -> Iterator[None]:
+    """Let torch multiply in tf32, exact enough for gradients that are divided by their own size, and try kernels."""
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, convolutions.benchmark
+    products.allow_tf32 = convolutions.benchmark = True
+    try:
+        yield
+    finally:
+        products.allow_tf32, convolutions.benchmark = before
 
 
 def by_steps(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
@@ -80,15 +123,23 @@ def by_steps(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
 def by_graph(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
     """Capture the round once as a CUDA graph and replay it; the number of the round is kept on the device."""
     t = torch.zeros(1, dtype=torch.long, device=fleet.device)
-    touched = (*fleet.state, record[: ROUNDS_A_GRAPH + 1], t)
+
+    def step() -> None:
+        fleet.step(samples, t, record)
+        t.add_(1)
+
+    return by_graphs(step, t, (*fleet.state, record[: ROUNDS_A_GRAPH + 1]))
+
+
+def by_graphs(step: Callable[[], None], t: Tensor, touched: Sequence[Tensor]) -> Advance:
+    """Capture one round, and several, as CUDA graphs; `step` plays round t and changes only t and `touched`."""
 
     def rounds(count: int) -> Callable[[], None]:
         def several() -> None:
             for _ in range(count):
-                fleet.step(samples, t, record)
-                t.add_(1)
+                step()
 
-        return captured(fleet.device, touched, several)
+        return captured(t.device, (*touched, t), several)
 
     replay = {count: rounds(count) for count in (ROUNDS_A_GRAPH, 1)}
 
@@ -98,7 +149,7 @@ def by_graph(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
             count = ROUNDS_A_GRAPH if last - first >= ROUNDS_A_GRAPH else 1
             replay[count]()
             first += count
-        torch.cuda.synchronize(fleet.device)
+        torch.cuda.synchronize(t.device)
 
     return advance
 

@@ -83,6 +83,16 @@ class Net(ABC):
         They are the input of a softmax at the end of the network, whose probabilities have no slope where they are 0.
         """
 
+    def loss_gradient(self, w: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        """The gradient of sum_j weights_j -log p(y_j), for samples (models x samples x shape), in what learns."""
+        learns = w[:, : self.trained].detach().clone().requires_grad_()
+        with torch.enable_grad():
+            logits = self.many(torch.cat([learns, w[:, self.trained :]], 1), x)
+            logs = torch.log_softmax(logits, 2).gather(2, y[:, :, None])[:, :, 0]
+            loss = -(weights * logs).sum()
+        (gradient,) = torch.autograd.grad(loss, learns)
+        return gradient
+
     def descend(self, w: Tensor, gradient: Any, anchor: Tensor, rate: Tensor) -> None:
         """w += rate (anchor - w) - gradient, in place; rate is (models x 1), and the gradient is that at the old w."""
         w.lerp_(anchor, rate)
@@ -125,10 +135,10 @@ class Net(ABC):
 class ModuleNet(Net):
     """Any module whose forward is functional, by torch.func: vmap over the models, vjp for the backward pass.
 
-    One or two models are run without vmap, so that modules that vmap does not support (recurrent ones, branches on
-    data) work too. `dropout` keeps the module's Dropout layers active online, drawing from torch's own generator, and
-    `batch_norm="sample"` normalises by the sample's own statistics. By default dropout is off and BatchNorm uses the
-    statistics it was trained with. The module is changed accordingly: give a copy.
+    Up to three models, a pair and its source, are run without vmap, so that modules that vmap does not support
+    (recurrent ones, branches on data) work too. `dropout` keeps the module's Dropout layers active online, drawing from
+    torch's own generator, and `batch_norm="sample"` normalises by the sample's own statistics. By default dropout is
+    off and BatchNorm uses the statistics it was trained with. The module is changed accordingly: give a copy.
     """
 
     def __init__(
@@ -180,7 +190,7 @@ class ModuleNet(Net):
 
     def _of_models(self, one: Any, learns: Tensor, frozen: Tensor, x: Tensor) -> Tensor:
         """`one` applied to every model."""
-        if len(learns) <= 2:
+        if len(learns) <= 3:
             return torch.stack([one(*model) for model in zip(learns, frozen, x, strict=True)])
         randomness = "different" if self._drops else "error"
         together: Tensor = torch.func.vmap(one, randomness=randomness)(learns, frozen, x)

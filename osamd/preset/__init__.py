@@ -3,5 +3,5 @@
 For linear models, `round` states one round. The experts have a file each: `student` (trains itself), `regression`,
 `bayes`, `neighbours` and `forest` (learn only from labels). `arbiter` weighs them, `scale` and `memory` are what they
 share, and `state` says where everything lies in one vector. Networks have their own preset
-(`osamd.fleet.preset_fleet`): a different algorithm, which shares the arbiter's blend.
+(`osamd.fleet.preset_fleet`): a different algorithm under the same arbiter.
 """

@@ -229,6 +229,34 @@ def keep_guard(guard: Any, trusted: Any, source: Any, shares: Any, y: int, weigh
         guard[e] /= total
 
 
+def consult(arbiter: Arbiter, verified: float, sourced: bool, seen: Any) -> tuple[int, int, float]:
+    """Mix in three steps; returns the decision, the pseudolabel, and the margin of decision and blend, half and half.
+
+    `seen` holds the probabilities of the `source` and the `shares` of the experts, and takes `blend`, `trusted`,
+    `mixture` and `scores`. The margin is nan if any probability is.
+    """
+    pseudolabel, _ = mix(arbiter.losses, seen.shares, HEAD_START if sourced else LEFT_OUT, seen.blend)
+    if sourced:
+        trusted_into(arbiter.trust, verified, seen.source, seen.blend, seen.trusted)
+    else:
+        for c in range(seen.blend.shape[0]):
+            seen.trusted[c] = seen.blend[c]
+    guarded_into(arbiter.guard, seen.trusted, seen.source, seen.shares, seen.mixture)
+    label, _ = likeliest(seen.mixture)
+    for c in range(seen.mixture.shape[0]):
+        seen.scores[c] = 0.5 * (seen.mixture[c] + seen.blend[c])
+    _, margin = likeliest(seen.scores)
+    return label, pseudolabel, margin
+
+
+def arbitrate(arbiter: Arbiter, sourced: bool, seen: Any, y: int, weight: float) -> None:
+    """Update all three steps by the label, whose loss has this weight in the guard; `seen` is that of `consult`."""
+    keep_guard(arbiter.guard, seen.trusted, seen.source, seen.shares, y, weight)
+    if sourced:
+        verify(arbiter.trust, seen.source[y], seen.blend[y], seen.blend.shape[0])
+    weigh(arbiter.losses, seen.shares, y)
+
+
 def fall_back(arbiter: Arbiter, rate: float, with_source: bool) -> None:
     """After a round, move trust and guard back towards their start, by `rate` times the share per label."""
     levels, members = arbiter.trust.shape[0] // 2, arbiter.guard.shape[0]

@@ -20,17 +20,11 @@ from osamd.paper.queries import query_probability
 from osamd.paper.scores import UNLABELLED
 from osamd.preset.arbiter import (
     FADING,
-    HEAD_START,
-    LEFT_OUT,
     POWER,
+    arbitrate,
+    consult,
     fall_back,
-    guarded_into,
-    keep_guard,
     likeliest,
-    mix,
-    trusted_into,
-    verify,
-    weigh,
 )
 from osamd.preset.bayes import REACH, bayes_opinion, count_in, recount, settle
 from osamd.preset.forest import TREES, Room, count_in_leaves, forest_opinion, grow, refresh
@@ -90,18 +84,7 @@ def observe(state: Any, work: Any, x: Any, u: float, sigma: float, floor: float)
         seen.x[i] = x[i]
     standardise_into(part.scale, x, seen.z)
     experts_into(state, part, seen)
-    sourced, classes = state[SOURCED] > 0.0, seen.mixture.shape[0]
-    head_start = HEAD_START if sourced else LEFT_OUT
-    pseudolabel, _ = mix(part.arbiter.losses, seen.shares, head_start, seen.blend)
-    if sourced:
-        trusted_into(part.arbiter.trust, state[VERIFIED], seen.source, seen.blend, seen.trusted)
-    else:
-        seen.trusted[:] = seen.blend
-    guarded_into(part.arbiter.guard, seen.trusted, seen.source, seen.shares, seen.mixture)
-    label, _ = likeliest(seen.mixture)
-    for c in range(classes):
-        seen.scores[c] = 0.5 * (seen.mixture[c] + seen.blend[c])
-    _, margin = likeliest(seen.scores)
+    label, pseudolabel, margin = consult(part.arbiter, state[VERIFIED], state[SOURCED] > 0.0, seen)
     if not margin >= 0.0:  # a score is nan
         return Opinion(-1, 0, 0.0, False, 0.0)
     probability = query_probability(margin**POWER, sigma, floor)
@@ -140,7 +123,8 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
     sourced = state[SOURCED] > 0.0
     state[VERIFIED] *= 1.0 - FADING * state[RATE]
     if y != UNLABELLED:
-        arbitrate(state, part, seen, y, weight)
+        arbitrate(part.arbiter, sourced, seen, y, weight)
+        state[VERIFIED] += 1.0
     fall_back(part.arbiter, state[RATE], sourced)  # last: the guarantee is about the weights that decided
     state[ROUNDS] += 1.0
     follow(part.scale, seen.x, state[ROUNDS])
@@ -154,15 +138,6 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
         target = agreed if y == UNLABELLED else y
         if target != UNLABELLED:
             train(part.student, part.scale, seen.x, target, seen.scores, seen.direction)
-
-
-def arbitrate(state: Any, part: PresetParts, seen: Work, y: int, weight: float) -> None:
-    """Update the arbiter by the label."""
-    keep_guard(part.arbiter.guard, seen.trusted, seen.source, seen.shares, y, weight)
-    if state[SOURCED] > 0.0:
-        verify(part.arbiter.trust, seen.source[y], seen.blend[y], seen.blend.shape[0])
-    weigh(part.arbiter.losses, seen.shares, y)
-    state[VERIFIED] += 1.0
 
 
 def renew(state: Any, part: PresetParts, seen: Work) -> None:

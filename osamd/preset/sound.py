@@ -45,7 +45,7 @@ def check_state(parts: PresetParts, rounds: int) -> None:
     _check_bayes("fast_bayes", parts.fast_bayes, REACH[0])
     _check_bayes("bayes", parts.bayes, REACH[1])
     _check_forest(parts.forest, features, classes)
-    _check_arbiter(parts.arbiter, sourced=parts.head[layout.SOURCED] > 0.0)
+    check_arbiter(parts.arbiter, sourced=parts.head[layout.SOURCED] > 0.0)
 
 
 def check_head(head: Array, rounds: int) -> None:
@@ -97,7 +97,8 @@ def _check_forest(forest: Forest, features: int, classes: int) -> None:
     require_within("the counts of forest.value", forest.value[~splits], 0.0, 1e300)
 
 
-def _check_arbiter(arbiter: Arbiter, *, sourced: bool) -> None:
+def check_arbiter(arbiter: Arbiter, *, sourced: bool) -> None:
+    """Check the losses and weights of an arbiter."""
     require_within("arbiter.losses", arbiter.losses, 0.0, WORST_LOSS + ROUNDING)
     require_probability_like("arbiter.trust", arbiter.trust)
     require_probability_like("arbiter.guard", arbiter.guard)

@@ -12,10 +12,12 @@ from torch import nn
 from osamd.accounting import budget, steering
 from osamd.accounting.book import terms
 from osamd.errors import InputError
+from osamd.fleet import pair
 from osamd.fleet import preset_fleet as preset
-from osamd.fleet.engines import by_halves
+from osamd.fleet.engines import by_halves, per_member
 from osamd.fleet.fleet import net_of
-from osamd.fleet.net import ModuleNet
+from osamd.fleet.kernels import pairs
+from osamd.fleet.net import ModuleNet, Net
 from osamd.fleet.play import play
 from osamd.fleet.preset_fleet import PresetFleet, PresetMember
 from osamd.learner.network import NetworkOSAMD
@@ -37,17 +39,23 @@ def fleet_of(make, seeds, softmax=False, net=None, memory=None):
 
 
 class Plain:
-    """The round as `osamd.fleet.preset_fleet` states it: two modules, lists, torch's own gradient, one sample at a
-    time."""
+    """The round as `osamd.fleet.preset_fleet` states it: three modules, lists, torch's own gradient, one sample at a
+    time. The arbiter has tests of its own, so its functions are used here."""
 
     def __init__(self, module, softmax, memory):
         self.modules = [module(), module()]  # student, teacher
+        self.source = module()
         self.squares = [[torch.zeros_like(p) for p in m.parameters()] for m in self.modules]
-        self.losses = np.zeros(2)
+        self.losses, self.trust, self.guard = np.zeros(2), np.zeros(6), np.zeros(4)
+        arbiter.open_trust(self.trust)
+        arbiter.open_guard(self.guard, True)
+        self.arbiter, self.verified, self.usual = arbiter.Arbiter(self.losses, self.trust, self.guard), 0.0, 0.0
         parameters = torch.cat([p.detach().flatten() for p in self.modules[0].parameters()])
         self.size = float(parameters.square().mean().sqrt())
         self.softmax, self.book, self.steps, self.taken = softmax, books(1)[0], 0, [0, 0]
         self.memory = [] if memory is None else list(zip(*memory, strict=True))
+        if memory is not None:
+            self.usual = float(memory[0].flatten(1).square().mean(1).sqrt().median())
         self.written = len(self.memory)
         self.recent = []
 
@@ -56,37 +64,55 @@ class Plain:
         return out if self.softmax else torch.softmax(out, 0)
 
     def play(self, x, y, u):
-        opinions = [self.shares(m, x).detach().numpy() for m in self.modules]
-        trust = np.exp(-self.losses - [0, 2])
-        mixture = (trust[:, None] * opinions).sum(0) / trust.sum()
+        opinions = np.concatenate([self.shares(m, x).detach().numpy() for m in self.modules])
+        source = self.shares(self.source, x).detach().numpy()
+        blend, trusted, mixture = np.zeros_like(source), np.zeros_like(source), np.zeros_like(source)
+        pseudolabel, _ = arbiter.mix(self.losses, opinions, 2.0, blend)
+        arbiter.trusted_into(self.trust, self.verified, source, blend, trusted)
+        arbiter.guarded_into(self.guard, trusted, source, opinions, mixture)
         label = int(mixture.argmax())
-        second, first = np.sort(mixture)[-2:]
+        second, first = np.sort((mixture + blend) / 2)[-2:]
         sigma, floor, _ = terms(self.book)
         confidence = (first - second) ** 8
         probability = max(floor, sigma / (sigma + confidence)) if sigma else floor
         query = bool(u < probability)
         steering.enter(self.book, confidence, probability, query)
-        target = y if query else label
+        self.verified *= 1 - 0.05 * RATE
         if query:
-            self.losses = 0.95 * self.losses - np.log(0.05 + 0.95 * np.array([p[y] for p in opinions]))
-            if len(self.memory) < preset.MEMORY:
+            least = min(arbiter.NETWORK_AUDIT, 0.5) * RATE
+            arbiter.keep_guard(self.guard, trusted, source, opinions, y, min(1.0, least / probability))
+            arbiter.verify(self.trust, source[y], blend[y], len(source))
+            arbiter.weigh(self.losses, opinions, y)
+            self.verified += 1.0
+        arbiter.fall_back(self.arbiter, RATE, True)
+        size = float(x.square().mean().sqrt())
+        fits = self.usual == 0.0 or size <= 10.0 * self.usual
+        self.usual = size if self.usual == 0.0 else self.usual + 0.01 * (min(size, 10 * self.usual) - self.usual)
+        target = y if query else pseudolabel if pseudolabel == label else None
+        if query and fits:
+            if len(self.memory) < pair.MEMORY:
                 self.memory.append((x, y))
             else:
-                self.memory[self.written % preset.MEMORY] = (x, y)
+                self.memory[self.written % pair.MEMORY] = (x, y)
             self.written += 1
-        if len(self.recent) < preset.RECENT:
-            self.recent.append((x, target))
+        if len(self.recent) < pair.RECENT:
+            self.recent.append((x, target if fits else None))
         else:
-            self.recent[self.steps % preset.RECENT] = (x, target)
+            self.recent[self.steps % pair.RECENT] = (x, target if fits else None)
         self.steps += 1
         for which, module in enumerate(self.modules):
-            loss = -torch.log(self.shares(module, x)[target]) if query else torch.zeros(())
-            replayed = self.by_student() if which == 0 else self.by_teacher()
+            loss = -torch.log(self.shares(module, x)[target]) if query and fits else torch.zeros(())
+            replayed = list(self.by_student() if which == 0 else self.by_teacher())
             for (a, b), weight in replayed:
-                loss = loss - weight * torch.log(self.shares(module, a)[b])
-            if loss.requires_grad:
+                if b is not None:
+                    loss = loss - weight * torch.log(self.shares(module, a)[b])
+            if replayed:
                 self.taken[which] += 1
+            if loss.requires_grad:
                 self.step(which, module, loss)
+            elif replayed:
+                for v in self.squares[which]:
+                    v.mul_(0.999)
         return label, query
 
     def by_student(self):
@@ -96,9 +122,9 @@ class Plain:
             yield self.recent[self.turn(8, j, len(self.recent))], 0.5 / 8
 
     def by_teacher(self):
-        newest = min(len(self.memory), preset.NEWEST)
+        newest = min(len(self.memory), pair.NEWEST)
         for j in range(24) if self.memory else ():
-            yield self.memory[(self.written - 1 - self.turn(24, j, newest)) % preset.MEMORY], 1 / 24
+            yield self.memory[(self.written - 1 - self.turn(24, j, newest)) % pair.MEMORY], 1 / 24
 
     def turn(self, width, j, held):
         return int(((self.steps * width + j) * (math.sqrt(5) - 1) / 2) % 1.0 * held)
@@ -116,15 +142,18 @@ class Plain:
 @pytest.mark.parametrize("make", [dense, convolutional])
 @pytest.mark.parametrize("begun", [False, True])
 def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, monkeypatch):
-    monkeypatch.setattr(preset, "MEMORY", 7)  # so that both rings come round
-    monkeypatch.setattr(preset, "RECENT", 11)
-    monkeypatch.setattr(preset, "NEWEST", 3)
+    for module in (pair, preset):
+        monkeypatch.setattr(module, "MEMORY", 7)  # so that both rings come round
+        monkeypatch.setattr(module, "RECENT", 11)
+    monkeypatch.setattr(pair, "NEWEST", 3)
     rounds, shape = 60, SHAPES[make]
     seen = samples(shape, rounds)
+    seen.x[:, [3, 17, 40]] *= 1e3  # outliers, which are not learned from
     memory = (torch.randn(5, *shape, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1])) if begun else None
     fleet = fleet_of(make, [0], softmax, memory=memory)
     record = fleet.record(rounds)
-    monkeypatch.setattr("osamd.fleet.engines.compiled", lambda: preset.decide)  # compiled code keeps its constants
+    plainly = pair.Compiled(pair.decide, pair.opine, pair.order)  # compiled code keeps its constants
+    monkeypatch.setattr("osamd.fleet.engines.compiled", lambda: plainly)
     by_halves(fleet, seen, record)[1](0, rounds)
     ledger = fleet.ledger(0, record, seen.y)
     plain = Plain(lambda: make(0, softmax=softmax).double(), softmax, memory)
@@ -135,22 +164,30 @@ def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, monkey
         ours = fleet.tensors(0, teacher=which == 1)
         for name, parameter in module.named_parameters():
             torch.testing.assert_close(ours[name], parameter.detach(), rtol=0, atol=1e-9)
-    assert np.allclose(fleet.losses[0], plain.losses, rtol=0, atol=1e-10)
+    numbers = np.concatenate([plain.losses, plain.trust, plain.guard])
+    assert np.allclose(fleet.numbers.arbiters[0], numbers, rtol=0, atol=1e-10)
 
 
 def test_the_compiled_half_is_the_plain_one_bit_for_bit():
     generator = np.random.default_rng(0)
-    states = [[np.zeros((3, 2)), np.zeros((3, 3)), books(3), np.zeros((3, 55), np.int64)] for _ in range(2)]
+    states = [
+        [pair.open_arbiters(3), np.zeros((3, pair.COUNTS)), books(3), np.zeros((3, 4 * pair.WORK)), orders()]
+        for _ in range(2)
+    ]
     for _ in range(400):
-        shares = generator.dirichlet(np.ones(4), 6)
+        shares, sizes = generator.dirichlet(np.ones(4), 9), generator.lognormal(sigma=1.5, size=3)
         u, y = generator.random(3), generator.integers(0, 4, 3)
         records = np.zeros((2, 3, 6))
-        for function, state, record in zip((preset.decide, preset.compiled()), states, records, strict=True):
-            function(shares, u, y, *state, record)
+        for function, state, record in zip((pair.decide, pair.compiled().decide), states, records, strict=True):
+            function(shares, sizes, u, y, *state, record)
         assert np.array_equal(records[0], records[1])
         for plain, fast in zip(*states, strict=True):
             assert np.array_equal(plain, fast)
-    assert states[0][1][0, 0] > 50, "labels were asked for"
+    assert states[0][1][0, pair.LABELS] > 50, "labels were asked for"
+
+
+def orders():
+    return np.zeros((3, pair.ORDERS), np.int64)
 
 
 @pytest.mark.parametrize("softmax", [False, True])
@@ -164,6 +201,106 @@ def test_scores_of_many_samples_are_those_of_each(make, softmax):
         many = many.softmax(2) if softmax else many
         for j in range(4):
             torch.testing.assert_close(many[:, j], net.forward(rows, x[:, j])[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "convolutional", "strides and paddings"])
+def test_the_gradients_of_the_fast_paths_are_those_of_autograd(kind, softmax):
+    def odd(seed, *, softmax):
+        torch.manual_seed(seed)
+        layers = [nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 4, 4, stride=3), nn.ReLU()]
+        layers += [nn.Conv2d(4, 5, 2, padding=2), nn.ReLU(), nn.Flatten(), nn.Linear(245, 3)]
+        return nn.Sequential(*layers, *([nn.Softmax(1)] if softmax else []))
+
+    make, shape = {"dense": (dense, (5,)), "convolutional": (convolutional, (1, 9, 9))}.get(kind, (odd, (2, 15, 13)))
+    modules = [make(seed, softmax=softmax).double().eval() for seed in range(3)]
+    x, y = torch.randn(3, 4, *shape, dtype=torch.float64), torch.randint(0, 3, (3, 4))
+    net, weights = net_of(modules[0], x[0, :1], softmax), torch.rand(3, 4, dtype=torch.float64)
+    rows = torch.stack([net.row(module, torch.float64) for module in modules])
+    assert type(net).loss_gradient is not Net.loss_gradient
+    own, automatic = (kind.loss_gradient(net, rows, x, y, weights) for kind in (type(net), Net))
+    torch.testing.assert_close(own, automatic, rtol=0, atol=1e-12)
+
+
+def test_one_lane_of_the_kernel_for_pairs_plays_as_torch_does():
+    torch.manual_seed(0)
+    modules = [nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 6), nn.ReLU(), nn.Linear(6, 3)) for _ in "ab"]
+    rounds, memory = 150, (torch.randn(5, 5), torch.tensor([0, 1, 2, 0, 1]))
+    seen = samples((5,), rounds, seeds=2)
+    seen = seen._replace(x=seen.x.float())
+    seen.x[:, [9, 50]] *= 1e4
+    fleets = [PresetFleet([PresetMember(m, 0, s, memory) for s, m in enumerate(modules)], (5,), books(2)) for _ in "ab"]
+    records = [fleet.record(rounds) for fleet in fleets]
+    by_halves(fleets[0], seen, records[0])[1](0, rounds)
+    advance = pairs.by_lane(fleets[1], seen, *per_member(fleets[1], seen), records[1])
+    advance(0, 40)
+    advance(40, rounds)
+    assert torch.equal(records[0][:, :, 4], records[1][:, :, 4]), "the same queries"
+    torch.testing.assert_close(records[0], records[1], rtol=0, atol=1e-4)
+    torch.testing.assert_close(fleets[0].networks, fleets[1].networks, rtol=0, atol=1e-4)
+    assert pairs.supports(fleets[0])
+    assert not pairs.supports(fleet_of(dense, [0])), "float64"
+
+
+def trained_on(x, y, hidden=16):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(x.shape[1], hidden), nn.ReLU(), nn.Linear(hidden, int(y.max()) + 1))
+    optimiser = torch.optim.Adam(module.parameters(), 0.01)
+    for _ in range(100):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(module(x), y).backward()
+        optimiser.step()
+    return module
+
+
+def overlapping(rounds, seed):
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(0, 2, (rounds,), generator=generator)
+    return torch.randn(rounds, 4, generator=generator) + 0.8 * (2.0 * y[:, None] - 1.0), y
+
+
+@pytest.mark.parametrize("answered", ["nobody", "half", "late"])
+def test_a_world_that_stands_still_is_not_harmed_whoever_answers(answered):
+    source, rest = overlapping(300, 0), overlapping(1500, 1)
+    module = trained_on(*source)
+    alone = float((module(rest[0]).argmax(1) == rest[1]).float().mean())
+    learner, draws = NetworkOSAMD(module, budget=0.05, source=source), np.random.default_rng(0)
+    right, late = 0, []
+    for t, (row, label) in enumerate(zip(rest[0], rest[1].tolist(), strict=True)):
+        decision = learner.ask(row)
+        right += decision.label == label
+        if not decision.query:
+            learner.tell(decision, None)
+        elif answered == "late":
+            late.append((t, decision, label))
+        elif answered == "half" and draws.random() < 0.5:
+            learner.tell(decision, label)
+        if late and late[0][0] < t - 300:
+            learner.tell(late[0][1], late[0][2])
+            late.pop(0)
+    assert right / 1500 > alone - 0.01
+    if answered == "nobody":
+        assert right / 1500 == pytest.approx(alone, abs=0.002)
+        assert learner.health().state != "fine"
+
+
+def test_samples_far_too_large_are_decided_on_but_not_learned_from():
+    source, rest = overlapping(300, 0), overlapping(800, 1)
+    module = trained_on(*source)
+    with_outliers, without = (NetworkOSAMD(module, budget=1.0, source=source) for _ in range(2))
+    for t, (row, label) in enumerate(zip(rest[0], rest[1].tolist(), strict=True)):
+        if t in (100, 250):
+            outlier = with_outliers.ask(row * 1e6)
+            with_outliers.tell(outlier, 1 - label)
+        for learner in (with_outliers, without):
+            learner.tell(learner.ask(row), label)
+    ours, theirs = (
+        np.mean([one.predict(row) == label for row, label in zip(rest[0], rest[1].tolist(), strict=True)])
+        for one in (with_outliers, without)
+    )
+    assert ours > theirs - 0.02
+    same_scale = {name: tensor.abs().max() for name, tensor in with_outliers.state_dict().items()}
+    assert all(float(most) < 100.0 for most in same_scale.values())
 
 
 @pytest.mark.parametrize("make", [dense, convolutional])
@@ -194,7 +331,7 @@ def test_ask_and_tell_are_a_fleet_of_one(make):
         learner.tell(decision, int(seen.y[0, t]) if decision.query else None)
     assert learner.asked > 5
     assert same(fleet.tensors(0, teacher=True), learner.teacher_state_dict())
-    student, teacher = fleet.losses[0]
+    student, teacher = fleet.numbers.arbiters[0, :2]
     assert same(fleet.tensors(0, teacher=bool(teacher + 2 < student)), learner.state_dict())
 
 
@@ -262,11 +399,11 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
 
 
 def test_the_memory_begins_with_the_source_and_gives_it_up_oldest_first():
-    x, y = torch.randn(preset.MEMORY + 50, 5), torch.arange(preset.MEMORY + 50) % 3
+    x, y = torch.randn(pair.MEMORY + 50, 5), torch.arange(pair.MEMORY + 50) % 3
     learner = NetworkOSAMD(dense(), budget=1.0, classes=["a", "b", "c"], source=(x, ["abc"[i] for i in y]))
     fleet = learner._core.fleet
     first = fleet.state.samples[0, :4].clone()
-    assert fleet.counts[0, 0] == preset.MEMORY
+    assert fleet.numbers.counts[0, pair.LABELS] == pair.MEMORY
     assert {tuple(row) for row in first.tolist()} <= {tuple(row) for row in x.tolist()}
     labels = dict(zip(map(tuple, x.tolist()), y.tolist(), strict=True))
     assert fleet.state.labels[0, :4].tolist() == [labels[tuple(row)] for row in first.tolist()]
@@ -385,7 +522,7 @@ def test_what_state_dict_gives_is_a_copy_of_whom_the_arbiter_believes():
     given["0.weight"].zero_()
     assert not same(given, learner.state_dict())
     for losses, teacher in (([0.0, 0.0], False), ([3.0, 0.0], True), ([1.0, 0.0], False)):
-        learner._core.fleet.losses[0] = losses
+        learner._core.fleet.numbers.arbiters[0, :2] = torch.tensor(losses)
         assert same(learner.state_dict(), learner._core.fleet.tensors(0, teacher=teacher))
 
 
@@ -453,11 +590,12 @@ def test_a_module_that_takes_one_sample_alone_is_given_one_at_a_time():
 def test_statistics_of_the_sample_are_not_those_of_the_batch():
     learner = NetworkOSAMD(convolutional(), batch_norm="sample", budget=1.0)
     x = torch.randn(3, 1, 9, 9, generator=torch.Generator().manual_seed(0))
-    alone = [learner.peek(row).margin for row in x]
+    learner.peek(x[0])
     fleet = learner._core.fleet
-    logits = fleet.net.many(fleet.state.rows[:1], x[None])[0]
-    shares = logits.softmax(1).sort(1).values
-    assert alone == pytest.approx((shares[:, -1] - shares[:, -2]).tolist(), abs=1e-5)
+    together = fleet.net.many(fleet.state.rows[:1], x[None])[0].softmax(1)
+    for row, shares in zip(x, together, strict=True):
+        learner.peek(row)
+        torch.testing.assert_close(fleet.shares[0].float(), shares, rtol=0, atol=1e-5)
 
 
 def test_a_network_of_zeros_learns():
@@ -478,7 +616,7 @@ def test_a_late_label_is_weighed_by_what_the_networks_hold_then():
     late.tell(first, 2)
     for row, label in ((x[1], 1), (x[0], 2)):
         simple.tell(simple.ask(row), label)
-    assert np.array_equal(late._core.fleet.losses, simple._core.fleet.losses)
+    assert torch.equal(late._core.fleet.numbers.arbiters[0, :2], simple._core.fleet.numbers.arbiters[0, :2])
     assert same(late.state_dict(), simple.state_dict())
 
 
@@ -499,11 +637,11 @@ def test_a_label_that_a_module_chokes_on_changes_nothing():
     fleet.net.module.chokes = True
     with pytest.raises(InputError, match="no more"):
         learner.tell(decision, 1)
-    assert not fleet.losses.any()
-    assert not fleet.counts.any()
+    assert np.array_equal(fleet.numbers.arbiters, pair.open_arbiters(1))
+    assert not fleet.numbers.counts.any()
     fleet.net.module.chokes = False
     learner.tell(decision, 1)
-    assert fleet.counts[0].tolist() == [1, 1, 1]
+    assert fleet.numbers.counts[0, : pair.VERIFIED].tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("change", [{"eta": 0.1}, {"sigma": 0.1}, {"label_rate": 0.1}, {"method": "osamd"}])

@@ -12,17 +12,19 @@ import torch
 from torch import Tensor
 
 from osamd.accounting import accuracy as accuracies
+from osamd.accounting.book import RATE
 from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, ROUNDS
-from osamd.checks import ROUNDING, require_shaped, require_that, require_within
+from osamd.checks import require_shaped, require_that, require_within
 from osamd.errors import InputError
+from osamd.fleet import pair
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet
-from osamd.fleet.preset_fleet import HANDICAP, MEMORY, PresetFleet, opinion, order
+from osamd.fleet.preset_fleet import PresetFleet
 from osamd.fleet.round import FleetDecision
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
-from osamd.preset.arbiter import POWER, dissent
-from osamd.preset.sound import WORST_LOSS
+from osamd.preset.arbiter import HEAD_START, POWER, dissent, likeliest
+from osamd.preset.sound import check_arbiter
 
 
 class NetworkSamples(ABC):
@@ -140,11 +142,14 @@ class PresetNetworkCore(NetworkSamples):
     remedy = "samples of the scale that the network was trained on"
 
     def __init__(self, fleet: PresetFleet, meter: Array) -> None:
-        self.fleet, self.book, self.meter = fleet, fleet.books[0], meter
+        self.fleet, self.meter = fleet, meter
+        self._arbiter, self._counts, self.book = (rows[0].numpy() for rows in fleet.numbers)
         self._kind = fleet.state.samples.dtype
-        self._mixture = np.zeros(fleet.classes)
-        self._shares: Array
-        self._pseudolabel = 0
+        self._work = fleet.work()[0].numpy()
+        self._seen = pair.seen_in(self._work, fleet.classes)
+        self._compiled = pair.compiled()
+        self._said = (0, 0)
+        self._size = 1.0
 
     def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
         with quietly(), taking(), threads_for(self.fleet.net.size):
@@ -152,22 +157,33 @@ class PresetNetworkCore(NetworkSamples):
         shares = self.fleet.shares.cpu().numpy().reshape(-1)
         if not np.isfinite(shares).all():
             return refused()
-        label, margin, probability, query = opinion(self.fleet.losses[0], shares, self._mixture, u, sigma, floor)
-        self._row, self._shares, self._pseudolabel = sample, shares.copy(), label
-        self._score = np.log(np.maximum(self._mixture, 1e-300))
-        apart = dissent(self.fleet.losses[0], shares, HANDICAP, label)
-        confidence = float(margin**POWER)
-        return Said(label, bool(query), label, float(margin), float(probability), confidence, NO_SOURCE, apart)
+        self._work[: len(shares)] = shares
+        label, pseudolabel, margin, probability, query = self._compiled.opine(
+            self._arbiter, self._counts, self._work, u, sigma, floor
+        )
+        self._row, self._said, self._size = sample, (label, pseudolabel), float(self.fleet.sizes[0])
+        self._score = np.log(np.maximum(self._seen.mixture, 1e-300))
+        apart = dissent(pair.arbiter_in(self._arbiter).losses, self._seen.shares, HEAD_START, label)
+        source = likeliest(self._seen.source)[0]
+        return Said(label, bool(query), pseudolabel, margin, probability, margin**POWER, source, apart)
 
     def restore(self, arrays: dict[str, Array]) -> None:
+        if "arbiters" not in arrays:
+            raise InputError(
+                "`load(...)`: the file holds the preset of an earlier version, which had no frozen source; load it with"
+                " the osamd that wrote it, or make a new learner around the state_dict() that it gives."
+            )
         super().restore(arrays)
-        rounds = float(self.meter[ROUNDS])
-        labels, steps, taught = self.fleet.counts[0]
-        require_within("counts", labels, 0, rounds + MEMORY, whole=True)
-        require_within("counts", steps, 0, rounds, whole=True)
-        require_within("counts", taught, 0, steps, whole=True)
-        require_within("losses", self.fleet.losses, -ROUNDING, WORST_LOSS + ROUNDING)
-        require_within("labels", self.fleet.state.labels.cpu().numpy(), 0, self.fleet.classes - 1, whole=True)
+        rounds, counts = float(self.meter[ROUNDS]), self._counts
+        require_within("counts", counts[pair.LABELS], 0, rounds + pair.MEMORY, whole=True)
+        require_within("counts", counts[pair.STEPS], 0, rounds, whole=True)
+        require_within("counts", counts[pair.TAUGHT], 0, counts[pair.STEPS], whole=True)
+        require_within("counts", counts[pair.VERIFIED], 0.0, rounds)
+        require_within("counts", counts[pair.USUAL], 0.0, np.finfo(np.float64).max)
+        check_arbiter(pair.arbiter_in(self._arbiter), sourced=True)
+        labels = self.fleet.state.labels.cpu().numpy()
+        require_within("labels", labels, pair.NO_TARGET, self.fleet.classes - 1, whole=True)
+        require_within("labels", labels[:, : pair.MEMORY], 0, self.fleet.classes - 1, whole=True)
         squares = self.fleet.state.squares.cpu().numpy()
         require_that(~(squares < 0.0), "squares holds negative numbers")
         if not self._kind.is_floating_point:  # a module that embeds has a vocabulary, which it alone knows
@@ -177,18 +193,18 @@ class PresetNetworkCore(NetworkSamples):
     @property
     def believes_teacher(self) -> bool:
         """Whether the arbiter gives the teacher more weight than the student."""
-        student, teacher = self.fleet.losses[0]
-        return bool(teacher + HANDICAP < student)
+        student, teacher = pair.arbiter_in(self._arbiter).losses
+        return bool(teacher + HEAD_START < student)
 
     def learn(self, y: int, weight: float = 0.0) -> None:
-        fleet = self.fleet
+        fleet, rate = self.fleet, float(self.book[RATE])
         orders = torch.zeros(fleet.orders.shape, dtype=fleet.orders.dtype)
-        losses, counts = fleet.losses[0].copy(), fleet.counts[0].copy()
-        order(losses, counts, self._shares, self._pseudolabel, y, orders.numpy()[0])
+        arbiter, counts = self._arbiter.copy(), self._counts.copy()
+        self._compiled.order(arbiter, counts, self._work, self._said, y, weight, rate, self._size, orders.numpy()[0])
         with quietly(), threads_for(fleet.net.size), taking():
             fleet.orders.copy_(orders)
             fleet.descend(self._row)
-        fleet.losses[0], fleet.counts[0] = losses, counts
+        self._arbiter[:], self._counts[:] = arbiter, counts
 
     def probabilities(self, score: Array) -> list[float]:
         return list(np.exp(score).tolist())

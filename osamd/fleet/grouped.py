@@ -1,0 +1,113 @@
+"""The gradient of a loss over several samples per model, for convolutional networks.
+
+The convolutions of all models are one convolution with a group per model, whose channels come last in memory: torch's
+kernels are then several times faster than a matrix product over patches, which must be written first. Two
+parts of its backward pass are slow, and are computed otherwise: the gradient in the weights of the first convolution,
+which has few channels, is a product over patches; and the gradient in the input of a convolution with a stride is made
+of one convolution without a stride for each residue of the pixels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from osamd.fleet.dense import loss_slope
+
+if TYPE_CHECKING:
+    from osamd.fleet.conv import ConvNet, Patches
+
+
+def loss_gradient(net: ConvNet, w: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """As `Net.loss_gradient`."""
+    models, samples = x.shape[:2]
+    parts, all_patches = net.parts, net.patches
+    first = all_patches[0]
+    padded = functional.pad(x.flatten(0, 1), (first.padding,) * 4)
+    cut = padded.unfold(2, first.kernel, first.stride).unfold(3, first.kernel, first.stride)
+    patches = cut.permute(0, 2, 3, 1, 4, 5).reshape(models, samples * first.out_height * first.out_width, -1)
+    name = parts.convolutions[0]
+    weight, bias = net.parameter(w, f"{name}.weight").flatten(2), net.parameter(w, f"{name}.bias")
+    made = torch.baddbmm(bias[:, None, :], patches, weight.transpose(1, 2)).relu_()
+    outputs = [_grouped(made, samples, first)]
+    for name, one in zip(parts.convolutions[1:], all_patches[1:], strict=True):
+        weight, bias = net.parameter(w, f"{name}.weight").flatten(0, 1), net.parameter(w, f"{name}.bias").flatten()
+        made = functional.conv2d(outputs[-1], _last(weight), bias, one.stride, one.padding, groups=models)
+        outputs.append(made.relu_())
+    images = outputs[-1].unflatten(1, (models, -1))
+    if parts.norm:
+        factor, shift, deviation = (part[None, ..., None] for part in net.norm(w))
+        images = torch.addcmul(shift, images, factor)
+    features = images.transpose(0, 1).flatten(2)
+    weight, bias = net.parameter(w, f"{parts.linear}.weight"), net.parameter(w, f"{parts.linear}.bias")
+    slope = loss_slope(torch.baddbmm(bias[:, None, :], features, weight.transpose(1, 2)), y, weights)
+
+    flat = torch.empty(models, net.trained, dtype=w.dtype, device=w.device)
+
+    def write(name: str, weight: Tensor, bias: Tensor) -> None:
+        place = net.parameter(flat, f"{name}.weight")
+        place.copy_(weight.view_as(place))
+        net.parameter(flat, f"{name}.bias").copy_(bias)
+
+    write(parts.linear, torch.bmm(slope.transpose(1, 2), features), slope.sum(1))
+    back = torch.bmm(slope, weight).view(models, samples, *images.shape[2:]).transpose(0, 1)
+    if parts.norm:
+        mean = net.parameter(w, f"{parts.norm}.running_mean")
+        total, inner = back.sum((0, 3, 4)), (back * outputs[-1].view_as(images)).sum((0, 3, 4))
+        write(parts.norm, (inner - total * mean) * deviation[0, :, :, 0, 0], total)
+        back = back * factor
+    slope = _last(back.flatten(1, 2)) * (outputs[-1] > 0.0)
+    for n in range(len(all_patches) - 1, 0, -1):
+        name, one, given = parts.convolutions[n], all_patches[n], outputs[n - 1]
+        kernel = net.parameter(w, f"{name}.weight")
+        _, in_weight, _ = torch.ops.aten.convolution_backward(
+            slope, given, _last(kernel.flatten(0, 1)), None, [one.stride] * 2, [one.padding] * 2, [1, 1], False,
+            [0, 0], models, [False, True, False],
+        )  # fmt: skip
+        write(name, in_weight.view_as(kernel), slope.sum((0, 2, 3)).view(models, -1))
+        slope = input_slope(slope, kernel, one) * (given > 0.0)
+    slope = slope.unflatten(1, (models, -1)).permute(1, 0, 3, 4, 2).reshape(models, patches.shape[1], -1)
+    write(parts.convolutions[0], torch.bmm(slope.transpose(1, 2), patches), slope.sum(1))
+    return flat
+
+
+def input_slope(slope: Tensor, kernel: Tensor, one: Patches) -> Tensor:
+    """The slope on the input of a convolution, from that on its output (samples, models x channels, height, width).
+
+    The kernel is (models, outputs, inputs, taps, taps). A pixel s a + r of the input, with the stride s and r < s,
+    meets only the taps k0 + s j, at the place a + c - j of the output.
+    """
+    models, stride = len(kernel), one.stride
+    made = torch.empty(
+        len(slope), models * kernel.shape[2], one.height, one.width, dtype=slope.dtype, device=slope.device
+    ).to(memory_format=torch.channels_last)
+    for i in range(stride):
+        for j in range(stride):
+            pads, taps = [], []
+            for r, size, places in ((j, one.width, one.out_width), (i, one.height, one.out_height)):
+                k0, c = (r + one.padding) % stride, (r + one.padding) // stride
+                count, wide = len(range(k0, one.kernel, stride)), len(range(r, size, stride))
+                pads += [count - 1 - c, wide - 1 + c - (places - 1)]
+                taps.append(slice(k0, None, stride))
+            part = kernel[..., taps[1], taps[0]]
+            if not part.numel():
+                made[:, :, i::stride, j::stride] = 0.0
+                continue
+            turned = part.flip(3, 4).transpose(1, 2).flatten(0, 1)
+            padded = functional.pad(slope, pads)
+            made[:, :, i::stride, j::stride] = functional.conv2d(_last(padded), _last(turned), groups=models)
+    return made
+
+
+def _last(tensor: Tensor) -> Tensor:
+    return tensor.contiguous(memory_format=torch.channels_last)
+
+
+def _grouped(made: Tensor, samples: int, one: Patches) -> Tensor:
+    """(models, samples x places, channels) as (samples, models x channels, height, width), channels last in memory."""
+    apart = made.unflatten(1, (samples, one.out_height, one.out_width))
+    grouped: Tensor = apart.permute(1, 2, 3, 0, 4).flatten(3).permute(0, 3, 1, 2)
+    return grouped

@@ -1,0 +1,354 @@
+"""Pairs of dense networks: `play_pair` plays the whole rounds of one pair of the preset, without torch.
+
+It is written for several lanes, in ranks, that work together and wait for each other by `sync`. On a GPU a lane is a
+thread, and one launch plays all rounds of all pairs (`by_pairs`). On the CPU there is one lane: tests hold it equal to
+torch's.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from osamd.compiled.lowering import jit, lower
+from osamd.fleet.dense import DenseNet
+from osamd.fleet.fleet import Advance, Samples
+from osamd.fleet.kernels import on_gpu
+from osamd.fleet.pair import BATCH, FITS, HEAD, LABELLED, LAST, LESSON, PLACE, REPLAYS, ROUND, SOME, TARGET, decide_pair
+from osamd.fleet.preset_fleet import KEEP, SELF, PresetFleet
+
+COLUMNS = 1 + BATCH + SOME
+"""The samples that each network of a pair learns from in a round: the present one, and those that it replays."""
+LANES, RANKS = 64, 8
+"""How many there are on a GPU; there is one of each on the CPU."""
+ROOM = 11_000
+"""The most numbers that fit into the memory that the threads of a GPU share: its usual 48 kB, less some."""
+KEPT, ADDED, TINY = np.float32(KEEP), np.float32(1.0 - KEEP), np.float32(1e-8)
+NOTHING = np.float32(0.0)
+
+
+def lane() -> int:
+    """Which of the lanes of its rank this is."""
+    return 0
+
+
+def rank() -> int:
+    """Which of the ranks of lanes this is in; lanes and ranks share the two axes of a matrix."""
+    return 0
+
+
+def sync() -> None:
+    """Wait for the other lanes."""
+
+
+def forward(
+    networks: Any, first: int, apart: int, nets: int, per: int, widths: Any, room: Any, lanes: int, ranks: int
+) -> int:
+    """Fill the layers in `room`, whose first holds the inputs; returns where the last begins.
+
+    There are `per` columns for each of the networks first, first + apart, ...; a layer holds one column after another.
+    """
+    columns, at, inputs = nets * per, 0, 0
+    for layer in range(widths.shape[0] - 1):
+        wide, out = widths[layer], widths[layer + 1]
+        outputs, biases = inputs + columns * wide, at + out * wide
+        last = layer == widths.shape[0] - 2
+        for column in range(lane(), columns, lanes):
+            network, start = networks[first + column // per * apart], inputs + column * wide
+            for unit in range(rank(), out, ranks):
+                total, weights = network[biases + unit], at + unit * wide
+                for k in range(wide):
+                    total += network[weights + k] * room[start + k]
+                room[outputs + column * out + unit] = total if last else max(total, NOTHING)
+        sync()
+        at, inputs = biases + out, outputs
+    return inputs
+
+
+def shares_into(shares: Any, pairs: int, i: int, room: Any, logits: int, ranks: int) -> None:
+    """The probabilities of student, teacher and source."""
+    classes = shares.shape[1]
+    for e in range(rank() if lane() == 0 else 3, 3, ranks):
+        row, at = e * pairs + i, logits + e * classes
+        most = room[at]
+        for c in range(1, classes):
+            most = max(most, room[at + c])
+        total = 0.0
+        for c in range(classes):
+            shares[row, c] = math.exp(float(room[at + c]) - float(most))
+            total += shares[row, c]
+        for c in range(classes):
+            shares[row, c] /= total
+
+
+def size_of(x: Any) -> float:
+    """The root mean square of a sample."""
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += float(x[k]) * float(x[k])
+    return math.sqrt(total / x.shape[0])
+
+
+def store(i: int, x: Any, order: Any, samples: Any, labels: Any, room: Any, lanes: int, ranks: int) -> None:
+    """Remember the sample as the orders say, and write the samples to learn from into `room`."""
+    wide, fits = x.shape[0], order[FITS] > 0
+    if rank() == 0:
+        for k in range(lane(), wide, lanes):
+            value = x[k] if fits else NOTHING
+            if order[LABELLED] > 0:
+                samples[i, order[PLACE], k] = value
+            samples[i, order[LAST], k] = value
+        if lane() == 0:
+            if order[LABELLED] > 0:
+                labels[i, order[PLACE]] = order[TARGET]
+            labels[i, order[LAST]] = order[TARGET]
+    sync()
+    for column in range(rank(), 2 * COLUMNS, ranks):
+        network, j = column // COLUMNS, column % COLUMNS
+        taken = samples[i, 0 if j == 0 else order[HEAD + network * (BATCH + SOME) + j - 1]]
+        for k in range(lane(), wide, lanes):
+            if j > 0:
+                room[column * wide + k] = taken[k]
+            else:
+                room[column * wide + k] = x[k] if fits else NOTHING
+    sync()
+
+
+def slopes_into(i: int, order: Any, labels: Any, classes: int, room: Any, logits: int, slopes: int, lanes: int) -> None:
+    """The slopes of the weighted losses on the logits."""
+    for column in range(lane() if rank() == 0 else 2 * COLUMNS, 2 * COLUMNS, lanes):
+        network, j = column // COLUMNS, column % COLUMNS
+        if j == 0:
+            y, weight = order[TARGET], 1.0 * order[LABELLED]
+        else:
+            y = labels[i, order[HEAD + network * (BATCH + SOME) + j - 1]]
+            if network == 1:
+                weight = 1.0 / (BATCH + SOME) * order[REPLAYS]
+            elif j <= BATCH:
+                weight = 1.0 / BATCH * order[REPLAYS]
+            else:
+                weight = SELF / SOME
+        if y < 0:
+            weight = 0.0
+        at = logits + column * classes
+        most = room[at]
+        for c in range(1, classes):
+            most = max(most, room[at + c])
+        total = NOTHING
+        for c in range(classes):
+            total += math.exp(room[at + c] - most)
+        for c in range(classes):
+            share = math.exp(room[at + c] - most) / total
+            room[slopes + column * classes + c] = np.float32(weight) * (share - np.float32(c == y))
+    sync()
+
+
+def pull_back(
+    networks: Any,
+    squares: Any,
+    rates: Any,
+    i: int,
+    pairs: int,
+    widths: Any,
+    room: Any,
+    last: int,
+    slopes: int,
+    grown: Any,
+    lanes: int,
+    ranks: int,
+) -> None:
+    """Step every layer, from the last to the first: the slopes on its inputs are taken before it moves."""
+    columns, outputs, at = 2 * COLUMNS, last, networks.shape[1]
+    for layer in range(widths.shape[0] - 2, -1, -1):
+        wide, out = widths[layer], widths[layer + 1]
+        at -= out * wide + out
+        inputs, below = outputs - columns * wide, slopes + columns * out
+        if layer > 0:
+            for column in range(lane(), columns, lanes):
+                network, start = networks[i + column // COLUMNS * pairs], slopes + column * out
+                for unit in range(rank(), wide, ranks):
+                    value, place = NOTHING, column * wide + unit
+                    if room[inputs + place] > NOTHING:
+                        for j in range(out):
+                            value += network[at + j * wide + unit] * room[start + j]
+                    room[below + place] = value
+            sync()
+        for which in range(2):
+            row, start = i + which * pairs, which * COLUMNS
+            for j in range(rank(), out, ranks):
+                for k in range(lane(), wide + 1, lanes):
+                    gradient = NOTHING
+                    if k < wide:
+                        for column in range(start, start + COLUMNS):
+                            gradient += room[slopes + column * out + j] * room[inputs + column * wide + k]
+                        place = at + j * wide + k
+                    else:
+                        for column in range(start, start + COLUMNS):
+                            gradient += room[slopes + column * out + j]
+                        place = at + out * wide + j
+                    step(networks[row], squares[row], place, gradient, rates[row, 0], grown[which])
+        sync()
+        outputs, slopes = inputs, below
+
+
+def step(network: Any, squares: Any, place: int, gradient: Any, rate: Any, grown: Any) -> None:
+    """Move one parameter, and the mean square of its gradient."""
+    if not math.isfinite(gradient * gradient):
+        gradient = NOTHING
+    square = KEPT * squares[place] + ADDED * (gradient * gradient)
+    squares[place] = square
+    network[place] -= rate * gradient / (math.sqrt(square / grown) + TINY)
+
+
+def play_pair(
+    i: int,
+    first: int,
+    last: int,
+    x: Any,
+    u: Any,
+    y: Any,
+    arbiters: Any,
+    counts: Any,
+    books: Any,
+    work: Any,
+    orders: Any,
+    record: Any,
+    shares: Any,
+    sizes: Any,
+    networks: Any,
+    squares: Any,
+    samples: Any,
+    labels: Any,
+    rates: Any,
+    grown: Any,
+    widths: Any,
+    room: Any,
+    lanes: int,
+    ranks: int,
+) -> None:
+    """The rounds first, ..., last - 1 of pair i, whose samples are x; `grown` and `room` are its working space."""
+    pairs, classes, wide = u.shape[1], widths[widths.shape[0] - 1], widths[0]
+    for t in range(first, last):
+        for e in range(rank(), 3, ranks):
+            for k in range(lane(), wide, lanes):
+                room[e * wide + k] = x[t, k]
+        sync()
+        logits = forward(networks, i, pairs, 3, 1, widths, room, lanes, ranks)
+        shares_into(shares, pairs, i, room, logits, ranks)
+        sync()
+        if lane() == 0 and rank() == 0:
+            sizes[i] = size_of(x[t])
+            decide_pair(i, shares, sizes, u[t], y[t], arbiters, counts, books, work, orders, record[t])
+            for e in range(2):
+                number = orders[i, ROUND] if e == 0 else orders[i, LESSON]
+                grown[e] = -math.expm1(math.log(KEEP) * number)
+        sync()
+        order = orders[i]
+        store(i, x[t], order, samples, labels, room, lanes, ranks)
+        logits = forward(networks, i, pairs, 2, COLUMNS, widths, room, lanes, ranks)
+        slopes = logits + 2 * COLUMNS * classes
+        slopes_into(i, order, labels, classes, room, logits, slopes, lanes)
+        pull_back(networks, squares, rates, i, pairs, widths, room, logits, slopes, grown, lanes, ranks)
+
+
+def room_for(widths: list[int]) -> int:
+    """The numbers that a pair works in: the inputs and outputs of every layer, and the slopes on all but the inputs."""
+    return 2 * COLUMNS * (sum(widths) + sum(widths[1:]))
+
+
+def supports(fleet: PresetFleet) -> bool:
+    """Whether `by_pairs` can play this fleet: small dense networks in float32 without a frozen part."""
+    net = fleet.net
+    return type(net) is DenseNet and fleet.dtype == torch.float32 and room_for(net.widths) <= ROOM
+
+
+def tensors_of(fleet: PresetFleet, u: Tensor, y: Tensor, record: Tensor) -> list[Tensor]:
+    """The arguments of `play_pair` from `u` to `grown`, without its own rows of samples."""
+    grown = torch.zeros(len(fleet), 2, device=record.device)
+    return [
+        u, y, *fleet.numbers, fleet.work(), fleet.orders, record, fleet.shares, fleet.sizes, fleet.networks,
+        fleet.state.squares, fleet.state.samples.flatten(2), fleet.state.labels, fleet.rates, grown,
+    ]  # fmt: skip
+
+
+@lru_cache
+def compiled() -> Any:
+    """`play_pair` for the CPU, where one lane plays."""
+    lower(play_pair)
+
+    def play(i: Any, first: Any, last: Any, x: Any, tensors: Any, widths: Any, room: Any) -> None:
+        (u, y, arbiters, counts, books, work, orders, record, shares, sizes, networks, squares, samples, labels,
+         rates, grown) = tensors  # fmt: skip
+        play_pair(
+            i, first, last, x, u, y, arbiters, counts, books, work, orders, record, shares, sizes, networks, squares,
+            samples, labels, rates, grown[i], widths, room, 1, 1,
+        )  # fmt: skip
+
+    return jit(play)
+
+
+def by_lane(fleet: PresetFleet, samples: Samples, u: Tensor, y: Tensor, record: Tensor) -> Advance:
+    """Play on the CPU, with one lane."""
+    assert isinstance(fleet.net, DenseNet)
+    tensors = tuple(tensor.numpy() for tensor in tensors_of(fleet, u, y, record))
+    x, play = samples.x.flatten(2).contiguous().numpy(), compiled()
+    widths, room = np.array(fleet.net.widths), np.zeros(room_for(fleet.net.widths), np.float32)
+
+    def advance(first: int, last: int) -> None:
+        for i, member in enumerate(fleet.members):
+            play(i, first, last, x[member.stream], tensors, widths, room)
+
+    return advance
+
+
+@lru_cache
+def kernel() -> Any:
+    """All pairs on a GPU, one block of threads each."""
+    cuda = on_gpu.cuda()
+
+    @cuda.jit(device=True)  # type: ignore[untyped-decorator]
+    def thread() -> Any:
+        return cuda.threadIdx.x
+
+    @cuda.jit(device=True)  # type: ignore[untyped-decorator]
+    def row() -> Any:
+        return cuda.threadIdx.y
+
+    play = on_gpu.on_device(play_pair, {"lane": thread, "rank": row, "sync": cuda.syncthreads})
+
+    @cuda.jit(max_registers=65_536 // (LANES * RANKS))  # type: ignore[untyped-decorator]
+    def play_all(
+        first: Any, last: Any, x: Any, stream: Any, u: Any, y: Any, arbiters: Any, counts: Any, books: Any, work: Any,
+        orders: Any, record: Any, shares: Any, sizes: Any, networks: Any, squares: Any, samples: Any, labels: Any,
+        rates: Any, grown: Any, widths: Any,
+    ) -> None:  # fmt: skip
+        i = cuda.blockIdx.x
+        room = cuda.shared.array(0, np.float32)
+        play(
+            i, first, last, x[stream[i]], u, y, arbiters, counts, books, work, orders, record, shares, sizes, networks,
+            squares, samples, labels, rates, grown[i], widths, room, LANES, RANKS,
+        )  # fmt: skip
+
+    return play_all
+
+
+def by_pairs(fleet: PresetFleet, samples: Samples, u: Tensor, y: Tensor, record: Tensor) -> Advance:
+    """Play on a GPU, with one launch for all rounds."""
+    assert isinstance(fleet.net, DenseNet)
+    tensors = tensors_of(fleet, u, y, record)
+    x, widths = samples.x.flatten(2).contiguous(), torch.tensor(fleet.net.widths, device=record.device)
+    shared = 4 * room_for(fleet.net.widths)
+
+    def advance(first: int, last: int) -> None:
+        with torch.cuda.device_of(record):
+            on_gpu.launched_on(
+                kernel(), len(fleet), (LANES, RANKS), first, last, x, fleet.stream, *tensors, widths, shared=shared
+            )
+            torch.cuda.synchronize(record.device)
+
+    return advance

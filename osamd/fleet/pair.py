@@ -1,0 +1,255 @@
+"""The numbers of the network preset's round: what is decided and asked, and which samples a pair of networks replays.
+
+`decide` stands between the two halves that the networks play (`osamd.fleet.preset_fleet`). Everything here is a plain
+function of a few numbers per pair, so it is compiled for the CPU, and for a GPU from the same source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from osamd.accounting.book import FULL_FLOOR, RATE, terms
+from osamd.accounting.budget import LAST_AUDIT
+from osamd.accounting.steering import enter
+from osamd.compiled.lowering import jit, lower
+from osamd.numerics import Array
+from osamd.paper.queries import query_probability
+from osamd.paper.scores import UNLABELLED
+from osamd.preset.arbiter import (
+    FADING,
+    POWER,
+    Arbiter,
+    arbitrate,
+    consult,
+    cut_arbiter,
+    fall_back,
+    open_guard,
+    open_trust,
+)
+from osamd.preset.views import cut
+
+MEMORY = 512
+"""The number of labelled samples that are remembered; a new one replaces the oldest."""
+BATCH = 16
+"""The number of remembered samples that the student replays per round."""
+RECENT = 256
+"""The number of recent samples on whose pseudolabels the student trains itself."""
+SOME = 8
+"""The number of recent samples that the student replays per round."""
+NEWEST = 16
+"""The number of labels that the teacher learns from."""
+OUTLIER = 10.0
+"""A sample this many times larger than usual is decided on, but not learned from."""
+FOLLOW = 0.01
+"""How fast the usual size of a sample follows the stream, per round."""
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+EXPERTS = 2
+"""Student and teacher; the source, which never changes, is not among them."""
+
+LABELS, STEPS, TAUGHT, VERIFIED, USUAL = range(5)
+"""What is counted for every pair: the labels, the student's steps, the teacher's (which begin once something is
+remembered), the recent labels (`osamd.preset.arbiter`), and the usual size of a sample, 0 before the first."""
+COUNTS = 5
+
+FITS, LABELLED, TARGET, PLACE, LAST, ROUND, LESSON, REPLAYS = range(8)
+"""The first columns of the orders for a pair's second half: whether the sample may be learned from, whether it has a
+label, the class (NO_TARGET where student and decision disagree), the sample's places in the memory and among the recent
+samples, the number of steps of student and teacher (at least 1), and whether anything is remembered. The places to
+replay follow: first the student's, then the teacher's."""
+HEAD = 8
+ORDERS = HEAD + 2 * (BATCH + SOME)
+NO_TARGET = -1
+
+
+class Seen(NamedTuple):
+    """Views of the vector that a round of one pair works in."""
+
+    shares: Any
+    """The probabilities of the student, then those of the teacher."""
+    source: Any
+    blend: Any
+    trusted: Any
+    mixture: Any
+    scores: Any
+
+
+def seen_in(work: Any, classes: int) -> Any:
+    shares, at = cut(work, 0, EXPERTS * classes)
+    source, at = cut(work, at, classes)
+    blend, at = cut(work, at, classes)
+    trusted, at = cut(work, at, classes)
+    mixture, at = cut(work, at, classes)
+    scores, at = cut(work, at, classes)
+    return Seen(shares, source, blend, trusted, mixture, scores)
+
+
+WORK = EXPERTS + 5
+"""The length of that vector, per class."""
+
+
+def arbiter_in(numbers: Any) -> Arbiter:
+    found: Arbiter = cut_arbiter(numbers, 0, EXPERTS)[0]
+    return found
+
+
+def open_arbiters(pairs: int) -> Array:
+    """The arbiters of several pairs before the first round, one row each."""
+    length = cut_arbiter(np.zeros(0), 0, EXPERTS)[1]
+    rows = np.zeros((pairs, length))
+    for row in rows:
+        part = arbiter_in(row)
+        open_trust(part.trust)
+        open_guard(part.guard, True)
+    return rows
+
+
+class Opinion(NamedTuple):
+    """What a pair says about a sample."""
+
+    label: int
+    pseudolabel: int
+    margin: float
+    probability: float
+    """The probability of asking, as it was before the draw."""
+    query: bool
+
+
+def opine(arbiter: Any, counts: Any, work: Any, u: float, sigma: float, floor: float) -> Opinion:
+    """The decision on the sample whose probabilities are in `work`, and whether to ask."""
+    seen = seen_in(work, work.shape[0] // WORK)
+    label, pseudolabel, margin = consult(arbiter_in(arbiter), counts[VERIFIED], True, seen)
+    probability = query_probability(margin**POWER, sigma, floor)
+    return Opinion(label, pseudolabel, margin, probability, u < probability)
+
+
+def order(
+    arbiter: Any, counts: Any, work: Any, said: Any, y: int, weight: float, rate: float, size: float, orders: Any
+) -> None:
+    """Write the orders for the second half, with the label y or UNLABELLED, and update arbiter and counts.
+
+    `said` is the decision and the pseudolabel, `weight` that of the label in the guard, and `size` that of the sample.
+    """
+    part, labelled = arbiter_in(arbiter), y != UNLABELLED
+    counts[VERIFIED] *= 1.0 - FADING * rate
+    if labelled:
+        arbitrate(part, True, seen_in(work, work.shape[0] // WORK), y, weight)
+        counts[VERIFIED] += 1.0
+    fall_back(part, rate, True)  # last: the guarantee is about the weights that decided
+    fits = usual(counts, size)
+    decision, pseudolabel = said
+    # The student trains itself only where the decision agrees with the blend: labels must settle a disagreement.
+    target = y if labelled else pseudolabel if decision == pseudolabel else NO_TARGET
+    orders[FITS], orders[LABELLED] = fits, fits and labelled
+    orders[TARGET] = target if fits else NO_TARGET
+    orders[PLACE] = int(counts[LABELS]) % MEMORY
+    orders[LAST] = MEMORY + int(counts[STEPS]) % RECENT
+    if fits and labelled:
+        counts[LABELS] += 1.0
+    counts[STEPS] += 1.0
+    held = min(counts[LABELS], 1.0 * MEMORY)
+    counts[TAUGHT] += held > 0.0
+    orders[ROUND], orders[LESSON], orders[REPLAYS] = int(counts[STEPS]), max(1, int(counts[TAUGHT])), held > 0.0
+    replay(counts, held, orders)
+
+
+def usual(counts: Any, size: float) -> bool:
+    """Whether the sample is of a usual size; the usual size then follows it."""
+    before = counts[USUAL]
+    counts[USUAL] = size if before == 0.0 else before + FOLLOW * (min(size, OUTLIER * before) - before)
+    return bool(before == 0.0 or size <= OUTLIER * before)
+
+
+def replay(counts: Any, held: float, orders: Any) -> None:
+    """Write the places to replay: spread evenly by the golden ratio, without random draws."""
+    recent, newest, steps = min(counts[STEPS], 1.0 * RECENT), min(held, 1.0 * NEWEST), counts[STEPS]
+    for j in range(BATCH):
+        orders[HEAD + j] = int(golden(steps * BATCH + j) * held)
+    for j in range(SOME):
+        orders[HEAD + BATCH + j] = MEMORY + int(golden(steps * SOME + j) * recent)
+    for j in range(BATCH + SOME):
+        age = 1.0 + int(golden(steps * (BATCH + SOME) + j) * newest)
+        orders[HEAD + BATCH + SOME + j] = int(counts[LABELS] - age) % MEMORY if held > 0.0 else 0
+
+
+def golden(number: float) -> float:
+    """A number of the golden-ratio sequence, which fills [0, 1) evenly at any length."""
+    turn = number * GOLDEN
+    return turn - math.floor(turn)
+
+
+def decide_pair(
+    i: int,
+    shares: Any,
+    sizes: Any,
+    u: Any,
+    y: Any,
+    arbiters: Any,
+    counts: Any,
+    books: Any,
+    work: Any,
+    orders: Any,
+    record: Any,
+) -> None:
+    """One round of pair i, between the two halves of its networks: opinion, query, record and orders."""
+    pairs, classes = u.shape[0], shares.shape[1]
+    for c in range(classes):
+        for e in range(EXPERTS + 1):
+            work[i, e * classes + c] = shares[e * pairs + i, c]
+    sigma, floor, _ = terms(books[i])
+    label, pseudolabel, margin, probability, query = opine(arbiters[i], counts[i], work[i], u[i], sigma, floor)
+    enter(books[i], margin**POWER, probability, query)
+    told = seen_in(work[i], classes).mixture[y[i]]
+    record[i, 0], record[i, 1], record[i, 2] = label, pseudolabel, margin
+    record[i, 3], record[i, 4], record[i, 5] = probability, query, -math.log(max(told, 1e-300))
+    rate = books[i, RATE]
+    least = min(books[i, FULL_FLOOR], LAST_AUDIT * rate)
+    weight = min(1.0, least / probability) if query else 0.0
+    answer = y[i] if query else UNLABELLED
+    order(arbiters[i], counts[i], work[i], (label, pseudolabel), answer, weight, rate, sizes[i], orders[i])
+
+
+def decide(
+    shares: Any,
+    sizes: Any,
+    u: Any,
+    y: Any,
+    arbiters: Any,
+    counts: Any,
+    books: Any,
+    work: Any,
+    orders: Any,
+    record: Any,
+) -> None:
+    """One round of every pair."""
+    for i in range(u.shape[0]):
+        decide_pair(i, shares, sizes, u, y, arbiters, counts, books, work, orders, record)
+
+
+class Compiled(NamedTuple):
+    """The functions of a round, compiled for the CPU."""
+
+    decide: Callable[..., None]
+    opine: Callable[..., Any]
+    order: Callable[..., None]
+
+
+@lru_cache
+def compiled() -> Compiled:
+    for helper in (decide_pair, opine, order):
+        lower(helper)
+
+    def opine_one(arbiter: Any, counts: Any, work: Any, u: Any, sigma: Any, floor: Any) -> Any:
+        return opine(arbiter, counts, work, u, sigma, floor)
+
+    def order_one(
+        arbiter: Any, counts: Any, work: Any, said: Any, y: Any, weight: Any, rate: Any, size: Any, orders: Any
+    ) -> None:
+        order(arbiter, counts, work, said, y, weight, rate, size, orders)
+
+    return Compiled(jit(decide), jit(opine_one), jit(order_one))
