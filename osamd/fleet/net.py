@@ -2,7 +2,8 @@
 
 The parameters of a model are one row: first those that learn, in the order of `module.parameters()`, then those that
 are frozen: parameters that require no gradient, and buffers such as BatchNorm's statistics. A fleet is a matrix of such
-rows, so its first models are a slice and a step is one operation.
+rows, so its first models are a slice and a step is one operation. Where all models have the same frozen tensors, the
+module itself may hold those (`ModuleNet(shared=True)`), and a row holds what learns and nothing else.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from osamd.errors import InputError
+from osamd.fleet.calling import outputs_of as outputs_of
+from osamd.fleet.calling import scores_of
 
 
 class Place(NamedTuple):
@@ -51,14 +54,18 @@ def places_of(module: nn.Module) -> tuple[list[Place], int]:
 class Net(ABC):
     """Scores for rows of parameters; `binary` if the module has one output, `probabilities` if it gives those.
 
-    `size` is the length of a row, and the first `trained` of its columns learn.
+    `size` is the length of a row, and the first `trained` of its columns learn; `held` is the number of all parameters
+    and buffers of the module. If `shared`, a row holds what learns alone.
     """
 
-    def __init__(self, module: nn.Module, probabilities: bool, binary: bool = False) -> None:
+    def __init__(self, module: nn.Module, probabilities: bool, binary: bool = False, shared: bool = False) -> None:
         self.module = module
         self.probabilities = probabilities
         self.binary = binary
         self.places, self.trained = places_of(module)
+        self.held = self.places[-1].last if self.places else 0
+        if shared:
+            self.places = [place for place in self.places if place.first < self.trained]
         self.size = self.places[-1].last if self.places else 0
         self._by_name = {place.name: place for place in self.places}
 
@@ -138,7 +145,8 @@ class ModuleNet(Net):
     Up to three models, a pair and its source, are run without vmap, so that modules that vmap does not support
     (recurrent ones, branches on data) work too. `dropout` keeps the module's Dropout layers active online, drawing from
     torch's own generator, and `batch_norm="sample"` normalises by the sample's own statistics. By default dropout is
-    off and BatchNorm uses the statistics it was trained with. The module is changed accordingly: give a copy.
+    off and BatchNorm uses the statistics it was trained with. The module is changed accordingly: give a copy. If
+    `shared`, all models have the frozen tensors of the module, and rows hold what learns alone.
     """
 
     def __init__(
@@ -149,19 +157,13 @@ class ModuleNet(Net):
         binary: bool = False,
         dropout: bool = False,
         batch_norm: str = "evaluation",
+        shared: bool = False,
     ) -> None:
-        if batch_norm not in ("evaluation", "sample"):
-            raise InputError(f"`batch_norm={batch_norm!r}`: give 'evaluation' or 'sample'.")
         self._drops = dropout
         self.one_by_one = batch_norm == "sample"
         """Whether the module gets the samples of a batch one at a time."""
-        for part in module.modules():
-            is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
-            is_drop = isinstance(part, nn.modules.dropout._DropoutNd)
-            part.training = (is_norm and batch_norm == "sample") or (is_drop and dropout)
-        if batch_norm == "sample":
-            torch.func.replace_all_batch_norm_modules_(module)
-        super().__init__(module, probabilities, binary)
+        set_modes(module, dropout, batch_norm)
+        super().__init__(module, probabilities, binary, shared)
 
     def _called(self, module: nn.Module, learns: Tensor, frozen: Tensor, batch: Tensor) -> Any:
         tensors = {}
@@ -177,7 +179,8 @@ class ModuleNet(Net):
         if self.one_by_one and len(batch) > 1:
             return torch.cat([self._logits(learns, frozen, x[None]) for x in batch])
         before = without_softmax(self.module) if self.probabilities else self.module
-        out = self._called(self.module if before is None else before, learns, frozen, batch).reshape(len(batch), -1)
+        out = self._called(self.module if before is None else before, learns, frozen, batch)
+        out = scores_of(out).reshape(len(batch), -1)
         if before is not None:
             return self._as_classes(out, probabilities=False)
         return self._as_classes(out, probabilities=True).clamp(min=torch.finfo(out.dtype).tiny).log()
@@ -222,18 +225,16 @@ def without_softmax(module: nn.Module) -> nn.Module | None:
     return module[:-1] if ends and not module._forward_hooks and not module._forward_pre_hooks else None  # type: ignore[index]
 
 
-def outputs_of(out: Any) -> Tensor:
-    """The module's output for a batch of one sample, as a vector: one score per class, or a single score."""
-    if not isinstance(out, Tensor):
-        raise InputError(
-            f"`module`: its output is a {type(out).__name__}; it must be one tensor, of class scores for each sample."
-        )
-    if out.ndim not in (1, 2) or out.shape[0] != 1 or out.numel() == 0:
-        raise InputError(
-            f"`module`: a batch of one sample gave outputs of shape {tuple(out.shape)}; it must be (1, classes), or"
-            " (1, 1) for the one score of two classes."
-        )
-    return out.reshape(-1)
+def set_modes(module: nn.Module, dropout: bool, batch_norm: str) -> None:
+    """Set the modes that `ModuleNet` describes, in place; all other layers are in evaluation mode."""
+    if batch_norm not in ("evaluation", "sample"):
+        raise InputError(f"`batch_norm={batch_norm!r}`: give 'evaluation' or 'sample'.")
+    for part in module.modules():
+        is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
+        is_drop = isinstance(part, nn.modules.dropout._DropoutNd)
+        part.training = (is_norm and batch_norm == "sample") or (is_drop and dropout)
+    if batch_norm == "sample":
+        torch.func.replace_all_batch_norm_modules_(module)
 
 
 def stack(net: Net, modules: Sequence[nn.Module], dtype: torch.dtype) -> Tensor:

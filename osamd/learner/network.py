@@ -13,7 +13,6 @@ of both.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -27,19 +26,32 @@ except ImportError as error:
     raise ImportError("networks need PyTorch: pip install 'osamd[deep]'") from error
 
 from osamd.accounting import budget as budgets
-from osamd.checks import one_sentence
+from osamd.checks import one_sentence, require_shaped
 from osamd.errors import InputError, lookup, require_kind
+from osamd.fleet.calling import Inputs, said
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
-from osamd.fleet.net import ModuleNet, Net
+from osamd.fleet.net import ModuleNet, Net, set_modes
 from osamd.fleet.preset_fleet import PresetFleet, PresetMember, remembered
 from osamd.learner import saving
 from osamd.learner.ask_tell import AskTell
-from osamd.learner.cores.network import NetworkCore, NetworkSamples, PresetNetworkCore, quietly
+from osamd.learner.backbone import changing, duplicate, learning_of, wanted
+from osamd.learner.cores.network import NetworkCore, NetworkSamples, PresetNetworkCore, quietly, taking
 from osamd.learner.decision import known_classes, share_asked
-from osamd.learner.network_inputs import check_outputs, kind_of, pairs_of, restored_module, row_of, takes_batches
+from osamd.learner.features import Features, Split, saved_head, split
+from osamd.learner.network_inputs import (
+    check_outputs,
+    inputs_of,
+    kind_of,
+    pairs_of,
+    require_finite,
+    restored_module,
+    takes_batches,
+)
+from osamd.learner.packing import Packing
 from osamd.learner.recipes import PaperRecipe, network_recipe, settings_of
 from osamd.learner.resuming import require_fitting
+from osamd.learner.rows import PLAIN_MODES, Rows, Whole
 from osamd.paper.methods import KNOWN, InnerLoops, TeacherStep, meant
 from osamd.preset.arbiter import NETWORK_AUDIT
 
@@ -52,6 +64,15 @@ class NetworkOSAMD(AskTell):
     with the statistics from training. `dropout=True` keeps its Dropout layers active (they draw from torch's own
     generator), and batch_norm="sample" normalises by the statistics of the sample itself. Parameters that require no
     gradient stay as they are. Half precision is computed in float32. `classes` names the outputs, 0, 1, ... by default.
+
+    `learn` says what learns instead, for large networks: "head" (the last layer), "norm" (the parameters of the norm
+    layers), "low-rank" (small factors added to the weights of linear layers), "all", or a list of names of parameters,
+    where * stands for any text. With "head", and with names that all belong to the last layer, the body before it
+    computes its features once per sample, in its own precision. Whatever does not learn is then shared with your module
+    rather than copied: give a copy if you go on training it.
+
+    A sample is what the module takes, without the batch axis: an array, or a tuple or dictionary of arrays for a module
+    with several arguments. Those may have any length.
 
     With nothing but a `budget` (5 % by default) it is the preset. `source` is a pair of samples and labels from the
     training data, as many as you have. The preset remembers a few hundred of them, and replays them until labels of the
@@ -80,6 +101,7 @@ class NetworkOSAMD(AskTell):
         budget: float | None = None,
         source: tuple[Any, Any] | None = None,
         classes: Sequence[Any] | None = None,
+        learn: str | Sequence[str] | None = None,
         outputs: str = "logits",
         method: str | None = None,
         eta: float | None = None,
@@ -120,13 +142,17 @@ class NetworkOSAMD(AskTell):
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         names = [] if classes is None else known_classes(classes)
         super().__init__(recipe, limits, names, expire_after, window, seed)
-        self._dtype, own_device = kind_of(module)
+        self._choice = wanted(module, learn)
+        self._dtype, own_device = kind_of(module, learning_of(module, self._choice))
         self._device = own_device if device is None else device_named(device, f"NetworkOSAMD(device={device!r})")
-        self._start = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-        self._as_given = copy.deepcopy(module)
-        self._module = copy.deepcopy(module).eval().to(self._device, self._dtype)
+        self._as_given = duplicate(module, changing(module, self._choice))
+        self._start = {name: tensor.detach() for name, tensor in self._as_given.state_dict().items()}
+        self._module = duplicate(self._as_given, None if learn is None else []).eval().to(self._device)
         self._probabilities = outputs == "probabilities"
         self._modes: dict[str, Any] = {"dropout": dropout, "batch_norm": batch_norm}
+        if self._choice is not None:
+            set_modes(self._module, dropout, batch_norm)
+        self._rows: Rows
         self._embeds = False
         self._named = bool(names)
         if source is not None:
@@ -173,47 +199,65 @@ class NetworkOSAMD(AskTell):
     def _tensors(self, teacher: bool) -> dict[str, Tensor]:
         """The module's tensors in their original types, with the adapted ones in place of the old ones."""
         whole = {name: tensor.clone() for name, tensor in self._start.items()}
-        moved = self._core.fleet.tensors(0, teacher=teacher) if isinstance(self._core, NetworkSamples) else {}
+        if not isinstance(self._core, NetworkSamples):
+            return whole
+        moved = self._rows.merged(self._core.fleet.tensors(0, teacher=teacher))
         return whole | {name: moved[name].to(whole[name], copy=True) for name in whole if name in moved}
 
     def _meet(self, x: Any) -> Tensor:
-        row = self._row(x)
         with quietly():
-            if not row.is_floating_point():
+            inputs = inputs_of(x, self._device, self._dtype, whole=True)
+            if isinstance(inputs, Tensor) and not inputs.is_floating_point():
                 try:
-                    self._begin(row)
+                    row = self._begin_on(inputs)
                     self._embeds = True
                     return row
                 except InputError:  # the module does not embed whole numbers: they are features
-                    row = row.to(self._dtype)
-            self._begin(row)
-        return row
+                    inputs = inputs.to(self._dtype)
+            return self._begin_on(inputs)
 
-    def _begin(self, row: Tensor) -> None:
-        """Make the fleet of one, now that a sample shows its shape, and try a forward and a backward pass."""
-        net: Net = net_of(self._module, row, self._probabilities)
-        if self._modes != {"dropout": False, "batch_norm": "evaluation"}:
-            net = ModuleNet(self._module, self._probabilities, binary=net.binary, **self._modes)
+    def _begin_on(self, inputs: Inputs) -> Tensor:
+        """Make the fleet, now that a sample shows what the module takes; returns the sample as a row."""
+        found = split(self._module, self._choice, inputs, self._probabilities, self._device)
+        if found is None:
+            whole = self._whole(None if isinstance(inputs, Tensor) else Packing.of(inputs, self._dtype))
+            found = Split(whole, whole.row(inputs))
+        self._begin(*found)
+        return found.row
+
+    def _whole(self, packing: Packing | None) -> Whole:
+        """The module as one that learns as a whole."""
+        kinds: dict[str, Any] = {"modes": self._modes, "device": self._device, "dtype": self._dtype, "packing": packing}
+        return Whole(self._module, self._choice, probabilities=self._probabilities, **kinds)
+
+    def _begin(self, rows: Rows, row: Tensor) -> None:
+        """Make the fleet of one for rows like this one, and try a forward and a backward pass."""
+        net: Net = net_of(rows.module, row, rows.probabilities)
+        if rows.modes != PLAIN_MODES or (rows.shared and isinstance(net, ModuleNet)):
+            net = ModuleNet(rows.module, rows.probabilities, binary=net.binary, shared=rows.shared, **rows.modes)
         shape = tuple(row.shape[1:])
-        kinds: dict[str, Any] = {"net": net, "device": self._device, "dtype": self._dtype, "example": row}
+        kinds: dict[str, Any] = {"net": net, "device": rows.device, "dtype": rows.dtype, "example": row}
         fleet: Fleet | PresetFleet
         try:
             if not isinstance(self._recipe, PaperRecipe):
-                fleet = PresetFleet([PresetMember(self._module)], shape, self._book[None], **kinds)
+                fleet = PresetFleet([PresetMember(rows.module)], shape, self._book[None], **kinds)
                 start = fleet.state.rows[:1]
             else:
-                fleet = Fleet([Member(self._module, self._method, self._recipe.settings)], shape, **kinds)
+                fleet = Fleet([Member(rows.module, self._method, self._recipe.settings)], shape, **kinds)
                 start = fleet.state.teacher
             scores, tape = net.forward(start, row)
             net.backward(start, tape, torch.zeros_like(scores))
         except InputError:
             raise
         except Exception as error:  # whatever a user's module raises in the backward pass
-            why = (str(error).splitlines() or [type(error).__name__])[0]
-            rule = f"no gradient comes back through the module ({why})."
+            rule = f"no gradient comes back through the module ({said(error)})."
             raise InputError(f"`NetworkOSAMD(module=...)`: {rule}") from error
-        check_outputs(self._module, scores[0], self._probabilities)
-        if isinstance(net, ModuleNet) and isinstance(fleet, PresetFleet) and not takes_batches(net, start, row):
+        check_outputs(rows.module, scores[0], rows.probabilities)
+        if (
+            isinstance(net, ModuleNet)
+            and isinstance(fleet, PresetFleet)
+            and not takes_batches(net, start, row, rows.other(row))
+        ):
             net.one_by_one = True
         if not self._classes:
             self._name_classes(list(range(fleet.classes)))
@@ -222,10 +266,16 @@ class NetworkOSAMD(AskTell):
                 f"`NetworkOSAMD(classes=...)`: {len(self._classes)} are named, but the module tells {fleet.classes}"
                 " apart."
             )
+        self._rows = rows
+        self._example = row if isinstance(rows, Whole) and rows.packing is not None else None
+        if isinstance(rows, Features):  # the rest stays shared with the user's module
+            self._start |= rows.start(self._start)
         if isinstance(fleet, PresetFleet):
+            if isinstance(rows, Whole) and rows.packing is not None:
+                fleet.state.samples[:] = row  # empty places count nothing, but must be samples
             self._bind(PresetNetworkCore(fleet, self._meter), self._later)
         else:
-            self._bind(NetworkCore(fleet, self._book, self._meter, self._probabilities, row.dtype), self._later)
+            self._bind(NetworkCore(fleet, self._book, self._meter, rows.probabilities, row.dtype), self._later)
 
     def _remember(self, source: Any, seed: int) -> None:
         """Let the preset remember some of the labelled samples that the network was trained on."""
@@ -240,23 +290,32 @@ class NetworkOSAMD(AskTell):
                 f"`NetworkOSAMD(source=(X, y))`: y holds {unknown[0]!r:.60}, which is not a class; the learner was"
                 f" made for {known}.{named}"
             )
-        rows = torch.cat([self._later(samples[i]) for i in drawn])
+        found = [self._later(samples[i]) for i in drawn]
+        rows = torch.cat([self._core.fitted(row) for row in found])
         indices = [self._index[labels[i]] for i in drawn]
         self._core.fleet.remember(0, rows, torch.tensor(indices))
         self._source_rows = np.bincount(indices, minlength=len(self._classes)).tolist()
 
-    def _row(self, x: Any) -> Tensor:
-        """A batch of one sample; whole numbers stay whole where the module embeds them, or may embed them."""
-        return row_of(x, self._device, self._dtype, whole=self._core is None or self._embeds)
-
     def _later(self, x: Any) -> Tensor:
-        """A sample after the first one, which must have the same shape and type."""
-        row, like = self._row(x), self._core.fleet.sample
-        if tuple(row.shape[1:]) != like:
-            many = " Give one sample at a time." if tuple(row.shape[2:]) == like else ""
-            raise InputError(f"`ask(x=...)`: x has shape {tuple(row.shape[1:])}; the samples before had {like}.{many}")
-        if self._embeds and row.is_floating_point():
+        """A sample after the first one, which must have the same type, and as a row the same shape."""
+        of_body, like = isinstance(self._rows, Features), self._core.fleet.sample
+        inputs = inputs_of(x, self._device, self._dtype, whole=self._embeds, kept=not of_body)
+        if self._embeds and isinstance(inputs, Tensor) and inputs.is_floating_point():
             raise InputError("`ask(x=...)`: x holds fractions; the samples before were whole numbers.")
+        with quietly(), taking():
+            row = self._rows.row(inputs)
+        if isinstance(self._rows, Whole) and self._rows.packing is not None:
+            self._core.lengthen(row.shape[1])
+            return row
+        if of_body and not bool(torch.isfinite(row).all()):
+            require_finite(inputs)
+            raise InputError("`ask(x=...)`: the module's features of x are not finite; the sample may be too large.")
+        shape = tuple(row.shape[1:])
+        if shape != like:
+            many = " Give one sample at a time." if shape[1:] == like else ""
+            many = many if many or of_body else " With learn='head' they may have any shape that the module takes."
+            what = "the module's features of x have" if of_body else "x has"
+            raise InputError(f"`ask(x=...)`: {what} shape {shape}; the samples before had {like}.{many}")
         return row
 
     def _described(self) -> dict[str, Any]:
@@ -268,13 +327,34 @@ class NetworkOSAMD(AskTell):
             "outputs": "probabilities" if self._probabilities else "logits",
             "modes": self._modes,
             "learning": [n for n, p in self._as_given.named_parameters(remove_duplicate=False) if p.requires_grad],
+            **({} if self._choice is None else {"learn": self._choice}),
+            **({} if self._core is None else self._rows.described()),
         }
+
+    def _begin_again(self, saved: saving.Saved) -> None:
+        """Make the fleet that a file describes."""
+        arrays, content = saved
+        if "parts" in content:
+            packing = Packing.saved(content, self._dtype)
+            like = torch.zeros(1, *content["sample"], dtype=packing.kind).numpy()
+            example = torch.from_numpy(require_shaped(arrays, "example", like)).to(self._device)
+            self._begin(self._whole(packing), example)
+            return
+        if "head" not in content:
+            kind = torch.int64 if self._embeds else self._dtype
+            self._begin(self._whole(None), torch.zeros(1, *content["sample"], dtype=kind, device=self._device))
+            return
+        head = saved_head(self._module, content["head"])
+        rows = Features(self._module, head, None if self._choice == "head" else self._choice, self._device)
+        self._begin(rows, torch.zeros(1, *content["sample"], dtype=rows.dtype, device=rows.device))
 
     def _like(self) -> tuple[Any, ...]:
         return self._as_given, self._device
 
     def _saved(self) -> saving.Saved:
         saved = super()._saved()
+        if isinstance(self._core, NetworkSamples) and self._example is not None:
+            saved.arrays["example"] = self._core.fitted(self._example).cpu().numpy()
         for name, tensor in self._start.items():
             wide = tensor.cpu().float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor.cpu()
             saved.arrays[f"module.{name}"] = wide.numpy()
@@ -292,6 +372,7 @@ class NetworkOSAMD(AskTell):
         learner = cls(
             module,
             classes=content["classes"] or None,
+            learn=content.get("learn"),
             outputs=content["outputs"],
             device=device,
             **cls._asking_of(content),
@@ -299,8 +380,7 @@ class NetworkOSAMD(AskTell):
         )
         if content["sample"] is not None:
             learner._embeds = content["whole_numbers"]
-            kind = torch.int64 if learner._embeds else learner._dtype
             with quietly():
-                learner._begin(torch.zeros(1, *content["sample"], dtype=kind, device=learner._device))
+                learner._begin_again(saved)
         learner._resume(saved)
         return learner

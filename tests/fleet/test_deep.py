@@ -338,7 +338,7 @@ def test_what_a_module_cannot_be_asked_is_said_in_a_sentence():
         def forward(self, x):
             return self.out(self.last(x))
 
-    cases = ((lambda h: (h, h), "a tuple"), (lambda h: {"h": h}, "a dict"), (lambda h: h[0, 0], "shape"))
+    cases = ((lambda h: (), "a tuple"), (lambda h: {"h": h}, "a dict"), (lambda h: h[0, 0], "shape"))
     for out, words in cases:
         with pytest.raises(InputError, match=words):
             NetworkOSAMD(Odd(out), **NUMBERS).ask(ROW)

@@ -75,6 +75,7 @@ def learners():
         return NetworkOSAMD(module(), budget=0.3, window=60, **settings)
 
     yield "network", lambda: network(source=(x, y.tolist()))
+    yield "network's head", lambda: network(source=(x, y.tolist()), learn="head")
     yield "paper's network", lambda: network(eta=0.01, sigma=0.5, budget_window=20)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from osamd.accounting import accuracy as accuracies
 from osamd.accounting.book import RATE
@@ -17,6 +18,7 @@ from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, ROUNDS
 from osamd.checks import require_shaped, require_that, require_within
 from osamd.errors import InputError
 from osamd.fleet import pair
+from osamd.fleet.calling import said
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet
 from osamd.fleet.preset_fleet import PresetFleet
@@ -42,7 +44,7 @@ class NetworkSamples(ABC):
     _score: Any
 
     def observe(self, sample: Tensor, u: float) -> Observation:
-        seen = _count(self, self.book, self.meter, sample, u)
+        seen = _count(self, self.book, self.meter, self.fitted(sample), u)
         return Observation._make((*seen, None if seen[0] < 0 else self._score))
 
     @abstractmethod
@@ -76,11 +78,25 @@ class NetworkSamples(ABC):
         )
 
     def stacked(self, samples: list[Tensor]) -> Array:
-        stack: Array = torch.cat(samples).cpu().numpy()
+        stack: Array = torch.cat([self.fitted(sample) for sample in samples]).cpu().numpy()
         return stack
 
     def unstacked(self, samples: Array, i: int) -> Tensor:
         return torch.from_numpy(samples[i : i + 1].copy()).to(self.fleet.device)
+
+    def fitted(self, row: Tensor) -> Tensor:
+        """A row that is as long as those remembered, where rows differ in length (`osamd.learner.packing`)."""
+        missing = self.fleet.sample[-1] - row.shape[-1]
+        return functional.pad(row, (0, missing)) if missing > 0 else row
+
+    def lengthen(self, length: int) -> None:
+        """Make room for rows of this length."""
+        missing = length - self.fleet.sample[-1]
+        if missing > 0:
+            self.fleet.sample = (length,)
+            state = self.fleet.state
+            if isinstance(self.fleet, PresetFleet):
+                self.fleet.state = state._replace(samples=functional.pad(state.samples, (0, missing)))
 
     def arrays(self) -> dict[str, Array]:
         return {name: rows.cpu().numpy().copy() for name, rows in self._kept().items()}
@@ -152,7 +168,7 @@ class PresetNetworkCore(NetworkSamples):
         self._size = 1.0
 
     def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
-        with quietly(), taking(), threads_for(self.fleet.net.size):
+        with quietly(), taking(), threads_for(self.fleet.net.held):
             self.fleet.see(sample)
         shares = self.fleet.shares.cpu().numpy().reshape(-1)
         if not np.isfinite(shares).all():
@@ -201,7 +217,7 @@ class PresetNetworkCore(NetworkSamples):
         orders = torch.zeros(fleet.orders.shape, dtype=fleet.orders.dtype)
         arbiter, counts = self._arbiter.copy(), self._counts.copy()
         self._compiled.order(arbiter, counts, self._work, self._said, y, weight, rate, self._size, orders.numpy()[0])
-        with quietly(), threads_for(fleet.net.size), taking():
+        with quietly(), threads_for(fleet.net.held), taking():
             fleet.orders.copy_(orders)
             fleet.descend(self._row)
         self._arbiter[:], self._counts[:] = arbiter, counts
@@ -222,9 +238,10 @@ def taking() -> Iterator[None]:
     """Report whatever a user's module raises as a sample that the module cannot take."""
     try:
         yield
+    except InputError:
+        raise
     except Exception as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"`ask(x=...)`: the module cannot take this sample ({why}).") from error
+        raise InputError(f"`ask(x=...)`: the module cannot take this sample ({said(error)}).") from error
 
 
 @contextmanager
