@@ -160,7 +160,7 @@ def _deep_column(
     ):
         with stages() as told:
             outcome = deep.experiment(
-                name,
+                columns.COLUMNS[name],
                 methods,
                 seeds,
                 settings,

@@ -123,25 +123,42 @@ class ConvTape(NamedTuple):
 
 
 class ConvNet(Net):
-    """Convolutions with ReLU, BatchNorm with its trained statistics, and a linear layer; dropout is off."""
+    """Convolutions with ReLU, BatchNorm with the statistics of the training or of the sample, and a linear layer.
 
-    def __init__(self, module: nn.Module, parts: ConvLayers, sample: tuple[int, ...]) -> None:
+    Dropout is off.
+    """
+
+    def __init__(
+        self, module: nn.Module, parts: ConvLayers, sample: tuple[int, ...], statistics: str = "training"
+    ) -> None:
         super().__init__(module, probabilities=parts.softmax)
         self.parts = parts
+        self.own_statistics = parts.norm is not None and statistics == "sample"
+        """Whether BatchNorm normalises a sample by its own statistics."""
         self.patches: list[Patches] = []
         _, height, width = sample
         for name in parts.convolutions:
             self.patches.append(Patches(getattr(module, name), height, width))
             height, width = self.patches[-1].out_height, self.patches[-1].out_width
-        self._eps = getattr(module, parts.norm).eps if parts.norm else 0.0
+        self.eps = getattr(module, parts.norm).eps if parts.norm else 0.0
 
     def norm(self, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """BatchNorm as a factor and a shift, and its 1 / deviation, each (models, channels, 1)."""
         name = self.parts.norm
-        deviation = torch.rsqrt(self.parameter(w, f"{name}.running_var") + self._eps)
+        deviation = torch.rsqrt(self.parameter(w, f"{name}.running_var") + self.eps)
         factor = self.parameter(w, f"{name}.weight") * deviation
         shift = self.parameter(w, f"{name}.bias") - self.parameter(w, f"{name}.running_mean") * factor
         return factor[:, :, None], shift[:, :, None], deviation[:, :, None]
+
+    def gain(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        """The weight and the bias of BatchNorm, (models, channels)."""
+        return self.parameter(w, f"{self.parts.norm}.weight"), self.parameter(w, f"{self.parts.norm}.bias")
+
+    def normalised(self, images: Tensor, places: int | tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """Every channel of every sample with mean 0 and deviation 1 over its places, and 1 / deviation."""
+        variance, mean = torch.var_mean(images, places, correction=0, keepdim=True)
+        inverse = torch.rsqrt(variance + self.eps)
+        return (images - mean) * inverse, inverse
 
     def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, ConvTape]:
         image = x.flatten(2)
@@ -151,7 +168,10 @@ class ConvNet(Net):
             weight, bias = self.parameter(w, f"{name}.weight").flatten(2), self.parameter(w, f"{name}.bias")
             image = torch.baddbmm(bias[:, :, None], weight, taken[-1]).relu_()
             outputs.append(image)
-        if self.parts.norm:
+        if self.own_statistics:
+            factor, shift = self.gain(w)
+            image = torch.addcmul(shift[:, :, None], self.normalised(image, 2)[0], factor[:, :, None])
+        elif self.parts.norm:
             factor, shift, _ = self.norm(w)
             image = torch.addcmul(shift, image, factor)
         features = image.flatten(1)
@@ -170,7 +190,10 @@ class ConvNet(Net):
             taken = cut.permute(0, 1, 3, 4, 2, 5, 6).reshape(models, -1, weight.shape[2])
             made = torch.baddbmm(bias[:, None, :], taken, weight.transpose(1, 2)).relu()
             x = made.view(models, samples, patches.out_height, patches.out_width, -1).permute(0, 1, 4, 2, 3)
-        if self.parts.norm:
+        if self.own_statistics:
+            factor, shift = (part[:, None, :, None, None] for part in self.gain(w))
+            x = torch.addcmul(shift, self.normalised(x, (3, 4))[0], factor)
+        elif self.parts.norm:
             factor, shift, _ = (part[:, None, :, :, None] for part in self.norm(w))
             x = torch.addcmul(shift, x, factor)
         weight, bias = self.parameter(w, f"{self.parts.linear}.weight"), self.parameter(w, f"{self.parts.linear}.bias")
@@ -190,7 +213,11 @@ class ConvNet(Net):
         back = torch.bmm(slope[:, None, :], self.parameter(w, f"{parts.linear}.weight"))[:, 0]
         last = tape.outputs[-1]
         slope = back.view_as(last)
-        if parts.norm:
+        if self.own_statistics:
+            normed, inverse = self.normalised(last, 2)
+            gradient.append((str(parts.norm), (slope * normed).sum(2), slope.sum(2)))
+            slope = grouped.through_normalisation(slope * self.gain(w)[0][:, :, None], normed, inverse, 2)
+        elif parts.norm:
             factor, _, deviation = self.norm(w)
             mean = self.parameter(w, f"{parts.norm}.running_mean")
             along = ((slope * last).sum(2) - slope.sum(2) * mean) * deviation[:, :, 0]

@@ -62,11 +62,13 @@ class Stopped(NamedTuple):
     round: int
 
 
-def net_of(module: nn.Module, example: Tensor, probabilities: bool = False) -> Net:
+def net_of(module: nn.Module, example: Tensor, probabilities: bool = False, batch_statistics: str = "training") -> Net:
     """The fast path for the module if there is one, otherwise the general path; `example` is a batch of one sample.
 
     The module must be in evaluation mode. A fast path is used only if it gives the module's own scores for the example.
+    With batch_statistics="sample", BatchNorm normalises every sample by its own statistics.
     """
+    lookup("net_of", "batch_statistics", batch_statistics, {"training": 0, "sample": 1})
     try:
         with torch.no_grad():
             scores = outputs_of(module(example))
@@ -79,15 +81,18 @@ def net_of(module: nn.Module, example: Tensor, probabilities: bool = False) -> N
             " without a batch axis, of the kind it was trained on."
         ) from error
     fast = _fast(module, tuple(example.shape[1:]), probabilities) if len(scores) > 1 else None
+    own = batch_statistics == "sample"
     if fast is not None and example.is_floating_point():
         row = fast.row(module, example.dtype)[None].to(example.device)
         with torch.no_grad():
             close = torch.allclose(
                 fast.forward(row, example)[0][0], scores, rtol=1e-3, atol=1e-3 * float(scores.abs().max())
             )
+        if close and own and isinstance(fast, ConvNet):
+            return ConvNet(module, fast.parts, tuple(example.shape[1:]), "sample")
         if close:
             return fast
-    return ModuleNet(module, probabilities, binary=len(scores) == 1)
+    return ModuleNet(module, probabilities, binary=len(scores) == 1, batch_norm="sample" if own else "evaluation")
 
 
 def _fast(module: nn.Module, sample: tuple[int, ...], probabilities: bool) -> Net | None:
@@ -171,6 +176,7 @@ class Fleet(Playing):
         *,
         net: Net | None = None,
         probabilities: bool = False,
+        batch_statistics: str = "training",
         example: Tensor | None = None,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -178,7 +184,7 @@ class Fleet(Playing):
         if not members:
             raise InputError("`Fleet(members=[])`: give at least one member.")
         self.members = list(members)
-        self.net = net or net_of(*example_of(members[0].module, sample), probabilities)
+        self.net = net or net_of(*example_of(members[0].module, sample), probabilities, batch_statistics)
         self.device, self.dtype, self.sample = torch.device(device), dtype, sample
         self.loss = _loss_of(members)
         self.numbers = [_numbers(member) for member in members]

@@ -9,7 +9,7 @@ of one convolution without a stride for each residue of the pixels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,30 +21,54 @@ if TYPE_CHECKING:
     from osamd.fleet.conv import ConvNet, Patches
 
 
+class GroupedTape(NamedTuple):
+    """What the forward pass keeps for the backward pass. Images are (samples, models, channels, height, width)."""
+
+    patches: Tensor
+    """The input of the first convolution, (models, samples x places, channels x taps)."""
+    outputs: list[Tensor]
+    """The outputs of the convolutions after ReLU, (samples, models x channels, height, width)."""
+    features: Tensor
+    """The input of the linear layer, (models, samples, features)."""
+
+
 def loss_gradient(net: ConvNet, w: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     """As `Net.loss_gradient`."""
+    tape = forward(net, w, x)
+    weight, bias = net.parameter(w, f"{net.parts.linear}.weight"), net.parameter(w, f"{net.parts.linear}.bias")
+    logits = torch.baddbmm(bias[:, None, :], tape.features, weight.transpose(1, 2))
+    return backward(net, w, tape, loss_slope(logits, y, weights))
+
+
+def forward(net: ConvNet, w: Tensor, x: Tensor) -> GroupedTape:
+    """Everything but the linear layer, for samples (models, samples, channels, height, width)."""
     models, samples = x.shape[:2]
-    parts, all_patches = net.parts, net.patches
-    first = all_patches[0]
+    first = net.patches[0]
     padded = functional.pad(x.flatten(0, 1), (first.padding,) * 4)
     cut = padded.unfold(2, first.kernel, first.stride).unfold(3, first.kernel, first.stride)
     patches = cut.permute(0, 2, 3, 1, 4, 5).reshape(models, samples * first.out_height * first.out_width, -1)
-    name = parts.convolutions[0]
+    name = net.parts.convolutions[0]
     weight, bias = net.parameter(w, f"{name}.weight").flatten(2), net.parameter(w, f"{name}.bias")
     made = torch.baddbmm(bias[:, None, :], patches, weight.transpose(1, 2)).relu_()
     outputs = [_grouped(made, samples, first)]
-    for name, one in zip(parts.convolutions[1:], all_patches[1:], strict=True):
+    for name, one in zip(net.parts.convolutions[1:], net.patches[1:], strict=True):
         weight, bias = net.parameter(w, f"{name}.weight").flatten(0, 1), net.parameter(w, f"{name}.bias").flatten()
         made = functional.conv2d(outputs[-1], _last(weight), bias, one.stride, one.padding, groups=models)
         outputs.append(made.relu_())
     images = outputs[-1].unflatten(1, (models, -1))
-    if parts.norm:
-        factor, shift, deviation = (part[None, ..., None] for part in net.norm(w))
+    if net.own_statistics:
+        factor, shift = (part[None, :, :, None, None] for part in net.gain(w))
+        images = torch.addcmul(shift, net.normalised(images, (3, 4))[0], factor)
+    elif net.parts.norm:
+        factor, shift, _ = (part[None, ..., None] for part in net.norm(w))
         images = torch.addcmul(shift, images, factor)
-    features = images.transpose(0, 1).flatten(2)
-    weight, bias = net.parameter(w, f"{parts.linear}.weight"), net.parameter(w, f"{parts.linear}.bias")
-    slope = loss_slope(torch.baddbmm(bias[:, None, :], features, weight.transpose(1, 2)), y, weights)
+    return GroupedTape(patches, outputs, images.transpose(0, 1).flatten(2))
 
+
+def backward(net: ConvNet, w: Tensor, tape: GroupedTape, slope: Tensor) -> Tensor:
+    """The gradient in what learns, from the slope on the logits (models, samples, classes)."""
+    models, samples = slope.shape[:2]
+    parts, patches, outputs = net.parts, tape.patches, tape.outputs
     flat = torch.empty(models, net.trained, dtype=w.dtype, device=w.device)
 
     def write(name: str, weight: Tensor, bias: Tensor) -> None:
@@ -52,16 +76,16 @@ def loss_gradient(net: ConvNet, w: Tensor, x: Tensor, y: Tensor, weights: Tensor
         place.copy_(weight.view_as(place))
         net.parameter(flat, f"{name}.bias").copy_(bias)
 
-    write(parts.linear, torch.bmm(slope.transpose(1, 2), features), slope.sum(1))
-    back = torch.bmm(slope, weight).view(models, samples, *images.shape[2:]).transpose(0, 1)
+    write(parts.linear, torch.bmm(slope.transpose(1, 2), tape.features), slope.sum(1))
+    last = outputs[-1].unflatten(1, (models, -1))
+    back = torch.bmm(slope, net.parameter(w, f"{parts.linear}.weight"))
+    back = back.view(models, samples, *last.shape[2:]).transpose(0, 1)
     if parts.norm:
-        mean = net.parameter(w, f"{parts.norm}.running_mean")
-        total, inner = back.sum((0, 3, 4)), (back * outputs[-1].view_as(images)).sum((0, 3, 4))
-        write(parts.norm, (inner - total * mean) * deviation[0, :, :, 0, 0], total)
-        back = back * factor
+        back, along, total = through_norm(net, w, last, back)
+        write(parts.norm, along, total)
     slope = _last(back.flatten(1, 2)) * (outputs[-1] > 0.0)
-    for n in range(len(all_patches) - 1, 0, -1):
-        name, one, given = parts.convolutions[n], all_patches[n], outputs[n - 1]
+    for n in range(len(net.patches) - 1, 0, -1):
+        name, one, given = parts.convolutions[n], net.patches[n], outputs[n - 1]
         kernel = net.parameter(w, f"{name}.weight")
         _, in_weight, _ = torch.ops.aten.convolution_backward(
             slope, given, _last(kernel.flatten(0, 1)), None, [one.stride] * 2, [one.padding] * 2, [1, 1], False,
@@ -72,6 +96,25 @@ def loss_gradient(net: ConvNet, w: Tensor, x: Tensor, y: Tensor, weights: Tensor
     slope = slope.unflatten(1, (models, -1)).permute(1, 0, 3, 4, 2).reshape(models, patches.shape[1], -1)
     write(parts.convolutions[0], torch.bmm(slope.transpose(1, 2), patches), slope.sum(1))
     return flat
+
+
+def through_norm(net: ConvNet, w: Tensor, images: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The slope on the images before BatchNorm, and the gradients in its weight and bias."""
+    total = slope.sum((0, 3, 4))
+    if net.own_statistics:
+        normed, inverse = net.normalised(images, (3, 4))
+        along, factor = (slope * normed).sum((0, 3, 4)), net.gain(w)[0][None, :, :, None, None]
+        return through_normalisation(slope * factor, normed, inverse, (3, 4)), along, total
+    factor, _, deviation = net.norm(w)
+    mean = net.parameter(w, f"{net.parts.norm}.running_mean")
+    along = ((slope * images).sum((0, 3, 4)) - total * mean) * deviation[:, :, 0]
+    return slope * factor[None, ..., None], along, total
+
+
+def through_normalisation(slope: Tensor, normed: Tensor, inverse: Tensor, places: int | tuple[int, ...]) -> Tensor:
+    """The slope on images, from that on the images as `ConvNet.normalised` gives them."""
+    along = (slope * normed).mean(places, keepdim=True)
+    return inverse * (slope - slope.mean(places, keepdim=True) - normed * along)
 
 
 def input_slope(slope: Tensor, kernel: Tensor, one: Patches) -> Tensor:

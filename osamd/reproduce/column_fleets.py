@@ -124,7 +124,13 @@ def paper_fleet(
     from osamd.fleet.fleet import Fleet, Member
 
     members = [Member(modules[s], m, settings_of(chosen, m, rates.get(s)), *_row_numbers(stream, s)) for m, s in tasks]
-    return Fleet(members, stream.shape, device=device, probabilities=column.probabilities)
+    return Fleet(
+        members,
+        stream.shape,
+        device=device,
+        probabilities=column.probabilities,
+        batch_statistics=column.batch_statistics,
+    )
 
 
 def preset_fleet(

@@ -29,6 +29,8 @@ class TableColumn:
     settings: Mapping[str, Settings]
     probabilities: bool = False
     """Whether the network ends in a softmax, so that its scores are probabilities."""
+    batch_statistics: str = "training"
+    """What BatchNorm normalises by while the paper's methods play: the statistics of the training, or of the sample."""
 
 
 def settings(

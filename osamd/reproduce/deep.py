@@ -22,7 +22,7 @@ from osamd.reproduce.column_fleets import (
     pretrain,
     silent,
 )
-from osamd.reproduce.columns import COLUMNS, TableColumn, described
+from osamd.reproduce.columns import TableColumn, described
 
 if TYPE_CHECKING:
     from torch import nn
@@ -59,7 +59,7 @@ def require_torch() -> None:
 
 
 def experiment(
-    name: str,
+    column: TableColumn,
     methods: Sequence[str],
     seeds: int,
     which: str = "tuned",
@@ -82,7 +82,6 @@ def experiment(
 
     from osamd.fleet.devices import device_named, peak_memory_mib
 
-    column = COLUMNS[name]
     chosen = lookup("experiment", "settings", which, column.settings)
     on = device_named(device or ("cuda" if torch.cuda.is_available() else "cpu"), f"experiment(device={device!r})")
     stages = stages or silent()
@@ -109,8 +108,18 @@ def experiment(
             for m, s in wanted
             if (m, s) not in tasks
         ]
-        about = [column.name, described(chosen), stream.facts, tasks, rates, rounds, on.type, budget]
-        folder = None if checkpoint is None else checkpoint / f"{name}-{number}"
+        about = [
+            column.name,
+            column.batch_statistics,
+            described(chosen),
+            stream.facts,
+            tasks,
+            rates,
+            rounds,
+            on.type,
+            budget,
+        ]
+        folder = None if checkpoint is None else checkpoint / f"{column.name}-{number}"
         if phase == [PRESET.name]:
             fleet: Playing = preset_fleet(column, stream, numbers, modules, budget, on)
         else:

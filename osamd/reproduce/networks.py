@@ -15,17 +15,19 @@ from torch import Tensor, nn
 from osamd.files import user_cache
 
 
-def convolutional(side: int, classes: int) -> nn.Module:
+def convolutional(side: int, classes: int, padding: int = 2) -> nn.Module:
     """The appendix's network for Rotating MNIST and Portraits: two convolutions 5 x 5, stride 2, 64 channels.
 
-    The paper does not give the padding; 2 halves the side, as in Kumar et al. (2020), whom the paper follows. The main
-    text says three layers, the appendix two.
+    The paper does not give the padding; 2 halves the side, as in Kumar et al. (2020), whom the paper follows, and 0 is
+    PyTorch's default. The main text says three layers, the appendix two.
     """
-    left = side // 4
+    left = side
+    for _ in range(2):
+        left = (left + 2 * padding - 5) // 2 + 1
     return nn.Sequential(
-        nn.Conv2d(1, 64, 5, stride=2, padding=2),
+        nn.Conv2d(1, 64, 5, stride=2, padding=padding),
         nn.ReLU(),
-        nn.Conv2d(64, 64, 5, stride=2, padding=2),
+        nn.Conv2d(64, 64, 5, stride=2, padding=padding),
         nn.ReLU(),
         nn.Dropout(0.5),
         nn.BatchNorm2d(64),
@@ -48,11 +50,13 @@ def feedforward(features: int, classes: int) -> nn.Module:
 
 
 class Training(NamedTuple):
-    """How a network is trained on the source: Adam on the cross-entropy, from Glorot's uniform weights."""
+    """How a network is trained on the source: Adam on the cross-entropy."""
 
     epochs: int
     batch: int
     rate: float = 1e-3
+    initialisation: str = "Glorot"
+    """"Glorot": uniform weights, and biases of 0; "PyTorch": as its layers come."""
 
 
 def pretrained(
@@ -119,9 +123,12 @@ def _train(
         torch.manual_seed(seed)
         for part in module.modules():
             if isinstance(part, nn.Linear | nn.Conv2d):
-                nn.init.xavier_uniform_(part.weight)
-                if part.bias is not None:
-                    nn.init.zeros_(part.bias)
+                if training.initialisation == "PyTorch":
+                    part.reset_parameters()
+                else:
+                    nn.init.xavier_uniform_(part.weight)
+                    if part.bias is not None:
+                        nn.init.zeros_(part.bias)
         module.to(device).train()
         probabilities = isinstance(list(module.children())[-1], nn.Softmax)
         x, y = x.to(device), y.to(device)

@@ -222,6 +222,23 @@ def test_the_gradients_of_the_fast_paths_are_those_of_autograd(kind, softmax):
     torch.testing.assert_close(own, automatic, rtol=0, atol=1e-12)
 
 
+def test_the_statistics_of_the_sample_have_the_gradients_of_autograd():
+    module, x = convolutional().double().eval(), torch.randn(2, 4, 1, 9, 9, dtype=torch.float64)
+    fast = net_of(module, x[0, :1], False, "sample")
+    general = ModuleNet(convolutional().double(), batch_norm="sample")
+    rows = torch.stack([fast.row(convolutional(seed).double(), torch.float64) for seed in range(2)])
+    y, weights = torch.randint(0, 3, (2, 4)), torch.rand(2, 4, dtype=torch.float64)
+    assert fast.own_statistics
+    ours, theirs = (net.loss_gradient(rows, x, y, weights) for net in (fast, general))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    torch.testing.assert_close(fast.many(rows, x), general.many(rows, x), rtol=0, atol=1e-12)
+    (ours, tape), (theirs, other) = (net.forward(rows, x[:, 0]) for net in (fast, general))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    q = torch.randn_like(ours)
+    pulled = fast.dense(rows, fast.backward(rows, tape, q)), general.dense(rows, general.backward(rows, other, q))
+    torch.testing.assert_close(*pulled, rtol=0, atol=1e-12)
+
+
 def test_one_lane_of_the_kernel_for_pairs_plays_as_torch_does():
     torch.manual_seed(0)
     modules = [nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 6), nn.ReLU(), nn.Linear(6, 3)) for _ in "ab"]

@@ -1,5 +1,6 @@
 """The paper's columns on real data: a prefix of each by the command, on the CPU."""
 
+import copy
 import itertools
 import json
 import os
@@ -13,9 +14,10 @@ import pytest
 import torch
 
 from osamd.cli.app import main
+from osamd.fleet.fleet import net_of
 from osamd.paper.methods import METHODS, TeacherStep
 from osamd.reporting.terminal import Stages
-from osamd.reproduce import deep, networks
+from osamd.reproduce import deep, networks, readings
 from osamd.reproduce.column_fleets import NetworkRun, pretrain
 from osamd.reproduce.columns import COLUMNS
 from osamd.reproduce.deep import differences
@@ -74,9 +76,9 @@ def test_the_preset_plays_a_column_within_its_budget(name, rounds, quick, tmp_pa
 
 @needs_data
 def test_the_fleet_of_a_column_is_the_runs_one_by_one(quick):
-    whole = deep.experiment("cover-type", list(METHODS), 2, rounds=400, device="cpu", data_dir=DATA)
+    whole = deep.experiment(COLUMNS["cover-type"], list(METHODS), 2, rounds=400, device="cpu", data_dir=DATA)
     for method in ("osamd", "omd-all"):
-        alone = deep.experiment("cover-type", [method], 2, rounds=400, device="cpu", data_dir=DATA)
+        alone = deep.experiment(COLUMNS["cover-type"], [method], 2, rounds=400, device="cpu", data_dir=DATA)
         for mine, its in zip(whole.runs[method], alone.runs[method], strict=True):
             assert (mine.accuracy, mine.labels) == (its.accuracy, its.labels)
             np.testing.assert_allclose(mine.loss, its.loss)
@@ -159,7 +161,7 @@ def test_a_run_that_was_interrupted_goes_on_in_another_process(quick, tmp_path, 
     monkeypatch.setattr("osamd.fleet.play.SECONDS_A_CHECKPOINT", -1.0)
     folder = tmp_path / "checkpoint"
     arguments = {"rounds": 3000, "device": "cpu", "data_dir": DATA}
-    whole = deep.experiment("cover-type", list(METHODS), 2, **arguments)
+    whole = deep.experiment(COLUMNS["cover-type"], list(METHODS), 2, **arguments)
 
     def stop(done):
         if 50 < done < 3000:
@@ -200,7 +202,7 @@ def test_a_teacher_that_stops_takes_the_uniform_methods_of_its_seed_with_it(quic
     column = COLUMNS["cover-type"]
     wild = replace(column.settings["tuned"], teacher=TeacherStep(cap=1e38, scale=1e38))
     monkeypatch.setitem(COLUMNS, "cover-type", replace(column, settings={"tuned": wild}))
-    outcome = deep.experiment("cover-type", list(METHODS), 1, rounds=400, device="cpu", data_dir=DATA)
+    outcome = deep.experiment(COLUMNS["cover-type"], list(METHODS), 1, rounds=400, device="cpu", data_dir=DATA)
     assert outcome.runs["paa"] == outcome.runs["omd-partial"] == [None]
     assert outcome.runs["omd-all"][0] is not None
     assert any("OMD (partial), seed 0: not run" in sentence for sentence in outcome.stopped)
@@ -222,3 +224,32 @@ def test_the_tuned_settings_are_what_the_search_chose(name):
     assert {key: tuple(value) if isinstance(value, list) else value for key, value in found["space"].items()} == SPACES[
         name
     ]._asdict()
+
+
+@needs_data
+@pytest.mark.parametrize("reading", readings.READINGS[1::2])
+def test_a_reading_of_the_appendix_is_played_as_it_says(quick, reading):
+    column = readings.read("rotating-mnist", reading)
+    module, training = column.network(), column.training()
+    assert module[0].padding == (reading.padding, reading.padding)
+    assert training.initialisation == reading.initialisation
+    outcome = deep.experiment(column, list(METHODS), 1, "paper", rounds=3, device="cpu", data_dir=DATA)
+    found = readings.cells(outcome)
+    assert found.keys() == METHODS.keys()
+    table = readings.shown("rotating-mnist", [(reading, found)])
+    assert table.rows[0][0] == reading.title
+    assert table.rows[-1][1:3] == ["86.8", "84.0"]
+
+
+def test_the_statistics_of_the_sample_are_those_of_a_module_in_training_mode():
+    torch.manual_seed(0)
+    module, x = networks.convolutional(28, 10, padding=0), torch.randn(1, 1, 28, 28)
+    module[5].running_mean.normal_()
+    net = net_of(copy.deepcopy(module).eval(), x, False, "sample")
+    module.train()
+    module[4].eval()  # the dropout
+    for part in module.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            part.momentum = 0.0
+    ours = net.forward(net.row(module, torch.float32)[None], x)[0]
+    torch.testing.assert_close(ours, module(x), rtol=0, atol=1e-4)
