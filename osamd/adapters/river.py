@@ -30,7 +30,7 @@ from osamd.learner.decision import Decision
 from osamd.learner.linear import OSAMD, REACH
 from osamd.learner.saving import Saved
 from osamd.numerics import Array
-from osamd.paper.methods import PRESET, meant
+from osamd.paper.methods import PRESET, method_name
 from osamd.preset.state import parts_of, widened
 from osamd.preset.views import named
 
@@ -130,7 +130,7 @@ class OSAMDClassifier(base.Classifier):
         needed = len(self._columns)
         if self.learner is None:
             settings = self._get_params()
-            settings["method"] = meant(self.method, settings)
+            settings["method"] = method_name(self.method, settings)
             if self.eta is None and settings["method"] != PRESET.name:
                 settings["eta"] = REACH / (len(x) + 1)
             self._width = max(FEWEST, needed)

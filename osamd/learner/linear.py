@@ -48,7 +48,7 @@ from osamd.paper.methods import (
     Settings,
     TeacherStep,
     experiments_step,
-    meant,
+    method_name,
     refuse_of_the_paper,
 )
 from osamd.paper.models import linear
@@ -116,7 +116,7 @@ class OSAMD(AskTell):
     ) -> None:
         numbers = (eta, sigma, loss, l2, geometry, teacher, adaptation, label_rate, standardise)
         of_the_paper = dict(zip(OF_THE_PAPER, numbers, strict=True))
-        recipe = self._recipe_of(meant(method, of_the_paper), of_the_paper)
+        recipe = self._recipe_of(method_name(method, of_the_paper), of_the_paper)
         self._names: list[str] | None = None
         asking = recipe.asking(share_asked(budget), floor)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)

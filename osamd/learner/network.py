@@ -52,7 +52,7 @@ from osamd.learner.packing import Packing
 from osamd.learner.recipes import PaperRecipe, network_recipe, settings_of
 from osamd.learner.resuming import require_fitting
 from osamd.learner.rows import PLAIN_MODES, Rows, Whole
-from osamd.paper.methods import KNOWN, InnerLoops, TeacherStep, meant
+from osamd.paper.methods import KNOWN, InnerLoops, TeacherStep, method_name
 from osamd.preset.arbiter import NETWORK_AUDIT
 
 
@@ -136,7 +136,7 @@ class NetworkOSAMD(AskTell):
             "l2": l2,
             "label_rate": label_rate,
         }
-        kind = lookup("NetworkOSAMD", "method", meant(method, of_the_paper), KNOWN)
+        kind = lookup("NetworkOSAMD", "method", method_name(method, of_the_paper), KNOWN)
         recipe = network_recipe(kind, of_the_paper, with_source=source is not None)
         asking = recipe.asking(share_asked(budget), floor, NETWORK_AUDIT)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)

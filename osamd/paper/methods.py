@@ -62,12 +62,12 @@ OF_THE_PAPER = ("eta", "sigma", "loss", "l2", "geometry", "teacher", "adaptation
 """Settings of the paper's round, which the preset does not use."""
 
 
-def meant(method: str | None, given: Mapping[str, Any]) -> str:
-    """The method that these settings mean; a setting that is None was not given.
+def method_name(method: str | None, given: Mapping[str, Any]) -> str:
+    """The name of the method that these settings ask for; a setting that is None was not given.
 
     It is the named method. If none is named it is the preset, or "osamd" if one of `OF_THE_PAPER` is given.
 
-    >>> meant(None, {"budget": 0.05}), meant(None, {"eta": 0.1}), meant("paa", {"budget": 0.05})
+    >>> method_name(None, {"budget": 0.05}), method_name(None, {"eta": 0.1}), method_name("paa", {"budget": 0.05})
     ('osamd-preset', 'osamd', 'paa')
     """
     if method is not None:

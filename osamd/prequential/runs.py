@@ -11,7 +11,7 @@ from osamd.errors import InputError, lookup, require_whole
 from osamd.evaluation.answers import Delay
 from osamd.learner.linear import REACH
 from osamd.paper.ledger import balanced
-from osamd.paper.methods import KNOWN, METHODS, PRESET, meant
+from osamd.paper.methods import KNOWN, METHODS, PRESET, method_name
 from osamd.prequential.delays import delay_named
 from osamd.prequential.outcomes import Baseline, Outcome, Run
 from osamd.prequential.playing import PlayedRun
@@ -80,7 +80,7 @@ def run(
     """
     rate = None if budget is None else share(budget)
     meant_by = "" if method is not None else "eta" if eta is not None else "sigma" if sigma is not None else ""
-    method = meant(method, {"eta": eta, "sigma": sigma})
+    method = method_name(method, {"eta": eta, "sigma": sigma})
     kind = lookup("run", "method", method, KNOWN)
     if kind.query == "uniform" and rate is None:
         raise InputError(f"`run(method={method!r})`: it asks uniformly, at a rate; give budget='5%' or another.")

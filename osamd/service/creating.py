@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from osamd.errors import InputError, lookup
 from osamd.learner import saving
-from osamd.paper.methods import KNOWN, PRESET, meant
+from osamd.paper.methods import KNOWN, PRESET, method_name
 from osamd.service.inferred_schema import of_table
 from osamd.service.modules import made, networks
 from osamd.service.schema import Schema
@@ -105,7 +105,7 @@ def _from_table(
     if not len(x):
         raise InputError(f"`init(source={source!r})`: no row has a label in {label!r}.")
     labels = [table.classes[i] for i in y]
-    method = meant(settings.get("method"), settings)
+    method = method_name(settings.get("method"), settings)
     scaled = {} if method == PRESET.name else {"standardise": True}  # the preset scales by itself
     learner = OSAMD.from_source(x, labels, classes=table.classes, **scaled | {**settings, "method": method})
     schema = of_table(table.columns, table.means, table.classes, title or Path(source).stem, x)
@@ -129,7 +129,7 @@ def _from_module(
             raise InputError(f"`init(model={str(model)!r})`: it holds a linear learner; leave module=... out.")
         learner = network.load(model, made(module))
         learner = learner.remade(**settings) if settings else learner
-    elif meant(settings.get("method"), settings) != PRESET.name and not {"eta", "sigma"} <= set(settings):
+    elif method_name(settings.get("method"), settings) != PRESET.name and not {"eta", "sigma"} <= set(settings):
         raise InputError(
             "`init(module=...)`: the steps of the paper's methods depend on the network; give eta=... and sigma=..., or"
             " leave them and method=... out."

@@ -10,7 +10,7 @@ from osamd.adapters import river as river_adapter
 from osamd.adapters import sklearn as sklearn_adapter
 from osamd.errors import InputError
 from osamd.paper.geometry import ball
-from osamd.paper.methods import KNOWN, OF_THE_PAPER, InnerLoops, experiments_step, meant
+from osamd.paper.methods import KNOWN, OF_THE_PAPER, InnerLoops, experiments_step, method_name
 
 GIVEN = {
     "eta": 0.1,
@@ -66,7 +66,7 @@ def test_the_rule_knows_every_setting_of_the_paper_and_no_other():
     assert set(GIVEN) == set(OF_THE_PAPER)
     for name, value in GIVEN.items():
         assert osamd.OSAMD(features=2, **{name: value}).method == "osamd", name
-        assert meant(None, {name: None}) == "osamd-preset"
+        assert method_name(None, {name: None}) == "osamd-preset"
     for name, value in OTHERS.items():
         assert osamd.OSAMD(features=2, **{name: value}).method == "osamd-preset", name
     for method in KNOWN:

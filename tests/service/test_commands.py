@@ -186,7 +186,7 @@ def test_a_method_of_the_paper_is_named_or_meant_by_its_settings(given, table, c
 def test_a_folder_says_its_method_whatever_the_default_is(table, monkeypatch):
     for method in ("osamd", "osamd-preset"):
         assert main(["init", method, "--source", "pumps.csv", "--label", "state", "--method", method]) == 0
-    monkeypatch.setattr("osamd.learner.linear.meant", lambda method, given: method)  # no default at all
+    monkeypatch.setattr("osamd.learner.linear.method_name", lambda method, given: method)  # no default at all
     for method in ("osamd", "osamd-preset"):
         assert open_state(Path(method)).learner().method == method
 
