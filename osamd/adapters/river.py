@@ -105,6 +105,9 @@ class OSAMDClassifier(base.Classifier):
         `decision` ends a round that `ask_one` began: give what `ask_one` returned, or the id of a query.
         """
         y = None if y != y else y
+        if isinstance(y, float) and not y.is_integer():
+            rule = "a class is text, true or false, or a whole number; cut a measured number into ranges first."
+            raise reject("learn_one", "y", y, rule)
         before = self.learner
         learner = self._ready(x, y) if decision is None else self._named(y)
         if isinstance(decision, Decision) and learner is not before:  # the model has grown by the label's own class
@@ -196,6 +199,35 @@ def _grown_rows(rows: Array, features: int, classes: int) -> Array:
     return wider
 
 
+class ActivePrediction(tuple[Any, bool]):
+    """A predicted label, and whether to ask for the true one: the pair of River's protocol for active learning.
+
+    Compared with a label it is the predicted label. So River's metrics count it rightly, too, where nothing takes the
+    pair apart: in a loop of one's own, or at the end of a pipeline.
+
+    >>> label, ask = ActivePrediction("spam", True)
+    >>> label, ActivePrediction("spam", True) == "spam", ActivePrediction("spam", True) == ("spam", True)
+    ('spam', True, True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, label: Any, ask: bool) -> ActivePrediction:
+        return super().__new__(cls, (label, ask))
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == other if isinstance(other, tuple) else bool(self[0] == other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[0])
+
+    def __getnewargs__(self) -> tuple[Any, bool]:
+        return self[0], self[1]
+
+
 class OSAMDActive(ActiveLearningClassifier):
     """River's active learning around an `OSAMDClassifier`, or a pipeline that ends in one, with its sigma and budget.
 
@@ -226,6 +258,11 @@ class OSAMDActive(ActiveLearningClassifier):
             rule = "classifier must be an OSAMDClassifier of osamd.adapters.river, or a pipeline that ends in one."
             raise reject("OSAMDActive", "classifier", classifier, rule)
         self._asked: dict[int, Hashable] = {}
+
+    def predict_one(self, x: FeatureDict, **kwargs: Any) -> ActivePrediction:
+        """The predicted label, None before the first one, and whether to ask for the true one."""
+        shares, ask = self.predict_proba_one(x, **kwargs)
+        return ActivePrediction(max(shares, key=shares.get) if shares else None, ask)
 
     def learn_one(self, x: FeatureDict, y: Any = None, **kwargs: Any) -> None:
         """Give the label of a sample, or None if none will come."""

@@ -45,7 +45,8 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A linear classifier that learns from labels and, round by round, from samples without one.
 
     The parameters are those of `osamd.OSAMD`, and none is needed: without any it is the preset, and with a setting of
-    the paper's methods it is the paper's OSAMD. `random_state` seeds the draws of its queries, which only
+    the paper's methods it is the paper's OSAMD. `budget` is the largest share of rounds whose label `learner_.ask` asks
+    for. `random_state` seeds the draws of its queries, which only
     `learner_.ask` uses. After `fit` or `partial_fit`, `learner_` is the learner inside: it asks, and estimates its
     accuracy. `predict`, `predict_proba` and `decision_function` say what `ask` would decide, and never change the
     model.
@@ -60,6 +61,7 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
+        budget: float | None = None,
         method: str | None = None,
         eta: float | None = None,
         sigma: float | None = None,
@@ -72,6 +74,7 @@ class OSAMDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         standardise: bool | None = None,
         random_state: Any = None,
     ) -> None:
+        self.budget = budget
         self.method = method
         self.eta = eta
         self.sigma = sigma

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from osamd.accounting import budget as budgets
-from osamd.checks import one_sentence
+from osamd.checks import one_sentence, require_that
 from osamd.errors import (
-    ENCODE,
     InputError,
     lookup,
     reject,
@@ -30,12 +29,12 @@ from osamd.errors import (
     require_positive,
     require_whole,
 )
-from osamd.learner import saving, source
-from osamd.learner.ask_tell import AskTell
-from osamd.learner.cores.preset import PresetCore
-from osamd.learner.decision import known_classes, plain, share_asked
+from osamd.learner import saving
+from osamd.learner.decision import known_classes, share_asked
+from osamd.learner.inputs import as_mapping, many_samples, names_of, one_row, one_sample
 from osamd.learner.recipes import REACH, PaperRecipe, PresetRecipe, Recipe, settings_of
 from osamd.learner.resuming import require_fitting
+from osamd.learner.starting import StartingLearner
 from osamd.numerics import Array
 from osamd.paper.geometry import Geometry, euclidean
 from osamd.paper.losses import Loss
@@ -52,11 +51,12 @@ from osamd.paper.methods import (
     refuse_of_the_paper,
 )
 from osamd.paper.models import linear
+from osamd.tables.samples import SampleEncoder, encoder_from
 
 __all__ = ["OSAMD", "REACH"]
 
 
-class OSAMD(AskTell):
+class OSAMD(StartingLearner):
     """A linear classifier that keeps up with a drifting stream while it asks for few labels.
 
     `features`: how many, or their names (then samples may be dictionaries or rows of a data frame); taken from the
@@ -118,6 +118,7 @@ class OSAMD(AskTell):
         of_the_paper = dict(zip(OF_THE_PAPER, numbers, strict=True))
         recipe = self._recipe_of(method_name(method, of_the_paper), of_the_paper)
         self._names: list[str] | None = None
+        self._encoder: SampleEncoder | None = None
         asking = recipe.asking(share_asked(budget), floor)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         super().__init__(recipe, limits, known_classes(classes), expire_after, window, seed)
@@ -153,74 +154,6 @@ class OSAMD(AskTell):
         return PaperRecipe(kind, settings, eta, bool(given["standardise"]))
 
     @classmethod
-    def from_source(cls, X: Any, y: Any, *, classes: Sequence[Any] | None = None, **settings: Any) -> Self:
-        """A learner that starts from a logistic or softmax regression, fitted to labelled rows.
-
-        X: rows of numbers, or a data frame, whose columns then name the features. Running statistics, of the preset
-        or with `standardise`, begin with those of X. `classes` may hold more than occur in y.
-
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(0, 2, 200)
-        >>> learner = OSAMD.from_source(rng.normal(size=(200, 3)) + 2.0 * y[:, None], y, budget=0.1)
-        >>> learner.predict([2.0, 2.0, 2.0]), learner.classes
-        (1, [0, 1])
-        """
-        if "start" in settings:
-            raise InputError("`from_source(start=...)`: the start is fitted to X and y; leave it out.")
-        columns = getattr(X, "column_names", None) or getattr(X, "columns", None)  # of Arrow, or of other data frames
-        if columns is not None and not hasattr(X, "to_numpy"):
-            X = [np.asarray(X[name]) for name in columns]
-            numeric = all(column.dtype.kind in "biuf" for column in X)
-            X = np.column_stack(X if numeric else [column.astype(object) for column in X])
-        if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
-            raise InputError("`from_source(X=...)`: X is a list of dictionaries; give pandas.DataFrame(X), a table.")
-        table = X.to_numpy() if hasattr(X, "to_numpy") else X
-        rows = require_numbers("from_source", "X", table, None if columns is None else list(columns), ENCODE)
-        if rows.ndim != 2 or not len(rows):
-            raise InputError(f"`from_source(X=...)`: X must be a table of rows; its shape is {rows.shape}.")
-        require_finite("from_source", "X", rows)
-        labels = [plain(label) for label in (y.to_pylist() if hasattr(y, "to_pylist") else y)]
-        if len(labels) != len(rows):
-            raise InputError(f"`from_source(X=..., y=...)`: {len(rows)} rows have {len(labels)} labels.")
-        try:
-            found = set(labels)
-            names = sorted(found) if classes is None else known_classes(classes)
-        except TypeError as error:
-            raise InputError(
-                f"`from_source(y=...)`: y must be one class a row, all text or numbers ({error})."
-            ) from error
-        if len(names) < 2:
-            raise reject("from_source", "y", names, "the labels are all alike; give rows of two classes or more.")
-        unknown = found - set(names)
-        if unknown:
-            raise reject("from_source", "y", unknown.pop(), f"it is not among the declared classes {names}.")
-        learner = cls(
-            features=rows.shape[1] if columns is None else [str(name) for name in columns],
-            classes=names,
-            **settings,
-        )
-        core = learner._linear()
-        if isinstance(core, PresetCore):
-            with np.errstate(over="ignore", invalid="ignore"):  # it refuses what is too large to be squared
-                core.gather(rows)
-        elif settings.get("standardise"):
-            core.gather(rows)
-            rows = core.scaled(rows)
-        index = {name: i for i, name in enumerate(names)}
-        truth = np.array([index[label] for label in labels])
-        core.start(source.fit(rows, truth, len(names)))
-        if isinstance(core, PresetCore):
-            core.remember(rows, truth)
-        learner._source_rows = np.bincount(truth, minlength=len(names)).tolist()
-        return learner
-
-    @classmethod
-    def from_sklearn(cls, model: Any, **settings: Any) -> Self:
-        """A learner that starts from a fitted scikit-learn linear classifier, with its classes and feature names."""
-        weights, classes, names = source.from_sklearn(model)
-        return cls(features=names or weights.shape[-1] - 1, classes=classes, start=weights, **settings)
-
-    @classmethod
     def load(cls, path: str | Path) -> Self:
         """The learner that was saved there, to go on bit for bit."""
         return cls._linear_only(saving.read(path), str(path))
@@ -240,10 +173,8 @@ class OSAMD(AskTell):
 
     def _described(self) -> dict[str, Any]:
         width = None if self._core is None else self._core.features
-        return {
-            "kind": "linear",
-            "features": self._names or width,
-        }
+        described: dict[str, Any] = {"kind": "linear", "features": self._names or width}
+        return described if self._encoder is None else described | {"encoder": self._encoder.described()}
 
     @classmethod
     def _revive(cls, saved: saving.Saved, *like: Any) -> Self:
@@ -255,6 +186,10 @@ class OSAMD(AskTell):
             own |= {"eta": content["eta"], "standardise": content["standardise"]}
         asking = cls._asking_of(content)
         learner = cls(features=content["features"], classes=content["classes"], **asking, **own)
+        if "encoder" in content:
+            encoder = encoder_from(content["encoder"])
+            require_that(encoder.features == content["features"], "its encoder has other features than its model")
+            learner._take_up_encoder(encoder)
         learner._resume(saved)
         return learner
 
@@ -262,6 +197,32 @@ class OSAMD(AskTell):
     def features(self) -> list[str] | None:
         """The names of the features, where they have any."""
         return None if self._names is None else list(self._names)
+
+    @property
+    def encoder(self) -> SampleEncoder | None:
+        """What turns the columns of a table into features, for a learner that started from a table."""
+        return self._encoder
+
+    def predict(self, x: Any) -> Any:
+        """The class that `ask` would decide on, without a round; of many samples, an array of their classes.
+
+        Many samples are a table of numbers, a data frame, or a list of samples.
+        """
+        many = many_samples(x)
+        if many is None:
+            return super().predict(x)
+        return np.array([super(OSAMD, self).predict(one) for one in many], dtype=np.array(self._classes).dtype)
+
+    def predict_proba(self, x: Any) -> Any:
+        """The probabilities that `ask` would give, by class; of many samples, an array with a column per class.
+
+        The columns are in the order of `classes`.
+        """
+        many = many_samples(x)
+        if many is None:
+            return super().predict_proba(x)
+        shares = [list(super(OSAMD, self).predict_proba(one).values()) for one in many]
+        return np.array(shares).reshape(len(many), len(self._classes))
 
     @property
     def weights(self) -> Array:
@@ -299,7 +260,11 @@ class OSAMD(AskTell):
             core.start(plain.parameters(start, "OSAMD"))
         self._bind(core, self._row)
 
+    def _take_up_encoder(self, encoder: SampleEncoder) -> None:
+        self._encoder, self._names = encoder, encoder.features
+
     def _meet(self, x: Any) -> Array:
+        x = one_sample(x)
         names = names_of(x)
         row = one_row(x, names)
         require_finite("ask", "x", row)
@@ -308,42 +273,7 @@ class OSAMD(AskTell):
 
     def _row(self, x: Any) -> Array:
         """One sample as the compiled round takes it."""
-        return x if type(x) is np.ndarray and x.ndim == 1 else one_row(x, self._names)
-
-
-def names_of(x: Any) -> list[str] | None:
-    """The names that a dictionary or a row of a data frame gives its features."""
-    keys: list[Any] = []
-    if isinstance(x, Mapping):
-        keys = list(x)
-    elif hasattr(x, "to_numpy") and getattr(x, "ndim", 1) == 1:  # a row, not a table
-        keys = list(getattr(x, "index", ()))
-    elif isinstance(x, tuple):
-        keys = list(getattr(x, "_fields", ()))  # as `itertuples` gives rows
-    return keys if keys and all(isinstance(key, str) for key in keys) else None
-
-
-def one_row(x: Any, names: list[str] | None) -> Array:
-    """One sample as a vector; of a dictionary or a row of a data frame the named features, in their order."""
-    given = names_of(x)
-    if given is not None:
-        if names is None:
-            raise InputError("`ask(x=...)`: x names its features, the learner was made without names; give numbers.")
-        missing = set(names) - set(given)
-        if missing:
-            raise InputError(f"`ask(x=...)`: x has no {first_missing(names, missing)}; give every feature a number.")
-        x = [getattr(x, name) if isinstance(x, tuple) else x[name] for name in names]
-    if np.ma.is_masked(x):
-        raise InputError("`ask(x=...)`: x has masked values; fill them first.")
-    row = require_numbers("ask", "x", x, names if given is not None else None, ENCODE)
-    if row.ndim != 1:
-        many = " Give one row at a time; for many at once there is osamd.adapters.sklearn.OSAMDClassifier."
-        shown = f"x must be one row of numbers; its shape is {row.shape}.{many if row.ndim > 1 else ''}"
-        raise InputError(f"`ask(x=...)`: {shown}")
-    return np.array(row)
-
-
-def first_missing(names: list[str], missing: set[str]) -> str:
-    """The first few features that are missing, in their order."""
-    listed = [repr(name) for name in names if name in missing]
-    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
+        if type(x) is np.ndarray and x.ndim == 1:
+            return x
+        named = None if self._encoder is None else as_mapping(x)
+        return one_row(x, self._names) if self._encoder is None or named is None else self._encoder.row(named)

@@ -100,14 +100,11 @@ def _from_table(
     from osamd.tables import rows
 
     table = rows(source, label, warmup=None, **columns)
-    x, y = table.source
+    x = table.source[0]
     table.close()
     if not len(x):
         raise InputError(f"`init(source={source!r})`: no row has a label in {label!r}.")
-    labels = [table.classes[i] for i in y]
-    method = method_name(settings.get("method"), settings)
-    scaled = {} if method == PRESET.name else {"standardise": True}  # the preset scales by itself
-    learner = OSAMD.from_source(x, labels, classes=table.classes, **scaled | {**settings, "method": method})
+    learner = OSAMD.from_rows(table, **settings)
     schema = of_table(table.columns, table.means, table.classes, title or Path(source).stem, x)
     return MadeService(create(folder, learner, schema=schema, **limits), table.columns)
 

@@ -25,7 +25,7 @@ from osamd.learner import saving
 from osamd.learner.ask_tell import AskTell
 from osamd.numerics import Array
 from osamd.service import trust
-from osamd.service.inferred_schema import of_learner
+from osamd.service.inferred_schema import of_learner, of_table
 from osamd.service.modules import made, networks
 from osamd.service.schema import Schema, Strict
 
@@ -266,6 +266,10 @@ def _schema_of(learner: AskTell, title: str) -> Schema:
     if not isinstance(learner, OSAMD):
         raise InputError("a network needs a description of its samples: give schema=... too.")
     try:
+        if learner.encoder is not None:
+            columns = learner.encoder.columns
+            fills = {column.name: column.fill for column in columns if column.fill is not None}
+            return of_table(columns, fills, learner.classes, title)
         return of_learner(learner.classes, learner.features or learner.weights.shape[-1] - 1, title)
     except ValidationError as error:
         raise InputError(f"the classes or features of the learner need other names: {_fault(error)}.") from error

@@ -78,8 +78,10 @@ def frame_source(table: Any, head: int) -> Source:
 
 def records(frame: Any) -> list[dict[str, Any]]:
     """The rows of a pandas, polars or pyarrow table as dictionaries."""
-    narwhals = _required("data frames", "narwhals")
-    found = narwhals.from_native(frame, eager_only=True).rows(named=True)
+    if hasattr(frame, "to_dicts"):
+        found = frame.to_dicts()
+    else:
+        found = frame.to_pylist() if hasattr(frame, "to_pylist") else frame.to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in found]
 
 

@@ -57,10 +57,16 @@ class Rows:
         self._encoder, self._later, self._close = encoder, source.blocks, source.close
         self._index = {str(one): i for i, one in enumerate(classes)}
         self._at = source.names.index(label)
+        self._boolean = source.declared.get(label) == "boolean"
         x, y = encoder.encode(first, warmup), self._indices(first)
         self.unlabelled += int((y[:warmup] < 0).sum())
         self.source: tuple[Array, Labels] = x[:warmup][y[:warmup] >= 0], y[:warmup][y[:warmup] >= 0]
         self._rest: tuple[Array, Labels] | None = (x[warmup:], y[warmup:])
+
+    @property
+    def values_of_classes(self) -> list[Any]:
+        """The classes as the values that stand in the table: true and false of a boolean column, else `classes`."""
+        return [one == "True" for one in self.classes] if self._boolean else list(self.classes)
 
     @property
     def features(self) -> list[str]:

@@ -204,3 +204,33 @@ def test_what_cannot_be_used_is_refused_in_one_sentence():
         OSAMDActive(preprocessing.StandardScaler())
     with pytest.raises(InputError, match="call ask_one first"):
         OSAMDClassifier().learn_one({"size": 1.0}, 1, decision=0)
+
+
+def test_rivers_metrics_take_what_is_predicted_for_a_label():
+    from river import metrics, preprocessing
+
+    active = OSAMDActive(OSAMDClassifier(budget=0.5))
+    label, ask = active.predict_one({"a": 1.0})
+    assert (label, type(ask)) == (None, bool)
+    plain, by_hand, taken_apart = OSAMDClassifier(), metrics.Accuracy(), metrics.Accuracy()
+    for t in range(200):
+        x, y = {"a": float(t % 2), "b": 1.0}, bool(t % 2)
+        predicted = active.predict_one(x)
+        by_hand.update(y, predicted)
+        taken_apart.update(y, predicted[0])
+        if predicted[1]:
+            active.learn_one(x, y)
+        plain.learn_one(x, y)
+        assert not isinstance(plain.predict_one(x), tuple)
+    assert by_hand.get() == taken_apart.get() > 0.9
+    assert copy.deepcopy(predicted) == predicted == predicted[0]
+    rows = [({"a": float(t % 2)}, ["no", "yes"][t % 2]) for t in range(100)]
+    found = evaluate.progressive_val_score(
+        rows, preprocessing.StandardScaler() | OSAMDActive(OSAMDClassifier()), metrics.Accuracy()
+    )
+    assert found.get() > 0.9
+
+
+def test_a_measured_label_is_refused():
+    with pytest.raises(InputError, match=r"`learn_one\(y=0.37\)`: .* cut a measured number into ranges"):
+        OSAMDClassifier().learn_one({"a": 1.0}, 0.37)

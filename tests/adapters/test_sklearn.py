@@ -148,3 +148,18 @@ def test_scores_and_grids_leave_rows_without_a_label_out():
     assert model.score(x, partly) > 0.9
     grid = GridSearchCV(OSAMDClassifier(standardise=True), {"eta": [0.01, 0.1]}, cv=3).fit(x, partly)
     assert grid.best_score_ > 0.9
+
+
+def test_the_learner_inside_keeps_the_budget():
+    x, y = blobs(2)
+    model = clone(OSAMDClassifier(budget=0.1, random_state=0)).fit(x, y)
+    assert model.get_params()["budget"] == model.learner_.limits.rate == 0.1
+    for row in x:
+        model.learner_.tell(model.learner_.ask(row))
+    assert 0 < model.learner_.asked <= 0.1 * len(x)
+
+
+def test_measured_labels_are_refused():
+    x, _ = blobs(2)
+    with pytest.raises(ValueError, match="continuous"):
+        OSAMDClassifier().fit(x, x[:, 0])

@@ -35,7 +35,7 @@ BAD_SAMPLES = {
     "NaN": ([1.0, math.nan], "finite"),
     "infinite": (np.array([np.inf, 1.0]), "finite"),
     "text": (["a", "b"], "numbers"),
-    "a table": (np.ones((1, 2)), "one row"),
+    "a stack of tables": (np.ones((1, 1, 2)), "one row"),
     "a number": (3.0, "one row"),
     "nothing": (None, "one row"),
     "a dictionary that lacks one": ({"a": 1.0}, "'b'"),
@@ -84,10 +84,11 @@ def test_many_rows_where_one_is_meant_are_refused_by_the_call_that_was_made():
     pandas = pytest.importorskip("pandas")
     held = fresh()
     frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}, index=["first", "second"])
-    for call in (held.ask, held.peek, held.predict, held.predict_proba):
+    for call in (held.ask, held.peek):
         for x in (np.ones((3, 2)), [[1.0, 2.0]], frame):
-            with pytest.raises(InputError, match=rf"^`{call.__name__}\(x=.* one row at a time; .*OSAMDClassifier"):
+            with pytest.raises(InputError, match=rf"^`{call.__name__}\(x=.* one row at a time; for many .* predict"):
                 call(x)
+    for call in (held.ask, held.peek, held.predict, held.predict_proba):
         with pytest.raises(InputError, match=rf"^`{call.__name__}\(x="):
             call(np.ones(3))
 
@@ -193,7 +194,9 @@ def test_source_data_that_cannot_be_used_is_refused():
         (np.ones(4), [0, 1, 0, 1], "table of rows"),
         (np.full((4, 2), np.nan), [0, 1, 0, 1], "finite"),
         (np.array([[1e200, 0.0], [-1e200, 0.0], [0.0, 1.0], [0.0, 2.0]]), [0, 1, 0, 1], "too large"),
-        (x, [0, 1, None, 1], "class a row"),
+        (x, [0, 1, None, 1], "the label of row 2 is missing"),
+        (x, [0.0, 1.0, math.nan, 1.0], "the label of row 2 is missing"),
+        (x, [0.25, 1.5, 0.7, 3.1], "measured numbers such as 0.25; .* cut them into ranges"),
         (x, [[0], [1], [0], [1]], "class a row"),
         (np.ones((0, 2)), [], "table of rows"),
     ]:
