@@ -59,6 +59,7 @@ NOT_FOR_USERS = {
     "osamd.learner.features",
     "osamd.learner.former",
     "osamd.learner.low_rank",
+    "osamd.learner.inputs",
     "osamd.learner.network_inputs",
     "osamd.learner.packing",
     "osamd.learner.persistence",

@@ -16,6 +16,7 @@ REFERENCE: dict[str, list[str]] = {
     "The learner": [
         "osamd",
         "osamd.learner.linear",
+        "osamd.learner.starting",
         "osamd.learner.network",
         "osamd.learner.ask_tell",
         "osamd.learner.decision",

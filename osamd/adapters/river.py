@@ -203,7 +203,7 @@ class ActivePrediction(tuple[Any, bool]):
     """A predicted label, and whether to ask for the true one: the pair of River's protocol for active learning.
 
     Compared with a label it is the predicted label. So River's metrics count it rightly, too, where nothing takes the
-    pair apart: in a loop of one's own, or at the end of a pipeline.
+    pair apart, as in a loop of one's own.
 
     >>> label, ask = ActivePrediction("spam", True)
     >>> label, ActivePrediction("spam", True) == "spam", ActivePrediction("spam", True) == ("spam", True)
@@ -259,10 +259,11 @@ class OSAMDActive(ActiveLearningClassifier):
             raise reject("OSAMDActive", "classifier", classifier, rule)
         self._asked: dict[int, Hashable] = {}
 
-    def predict_one(self, x: FeatureDict, **kwargs: Any) -> ActivePrediction:
+    def predict_one(self, x: FeatureDict, **kwargs: Any) -> ActivePrediction:  # type: ignore[override]
         """The predicted label, None before the first one, and whether to ask for the true one."""
-        shares, ask = self.predict_proba_one(x, **kwargs)
-        return ActivePrediction(max(shares, key=shares.get) if shares else None, ask)
+        shares = self.classifier.predict_proba_one(x, **kwargs)
+        ask = self._ask_for_label(x, shares)
+        return ActivePrediction(max(shares, key=lambda name: shares[name]) if shares else None, ask)
 
     def learn_one(self, x: FeatureDict, y: Any = None, **kwargs: Any) -> None:
         """Give the label of a sample, or None if none will come."""

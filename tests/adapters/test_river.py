@@ -1,5 +1,6 @@
 """The River adapters pass River's own checks, grow with features and classes, and keep the budget in River's loop."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -207,8 +208,6 @@ def test_what_cannot_be_used_is_refused_in_one_sentence():
 
 
 def test_rivers_metrics_take_what_is_predicted_for_a_label():
-    from river import metrics, preprocessing
-
     active = OSAMDActive(OSAMDClassifier(budget=0.5))
     label, ask = active.predict_one({"a": 1.0})
     assert (label, type(ask)) == (None, bool)
@@ -224,9 +223,9 @@ def test_rivers_metrics_take_what_is_predicted_for_a_label():
         assert not isinstance(plain.predict_one(x), tuple)
     assert by_hand.get() == taken_apart.get() > 0.9
     assert copy.deepcopy(predicted) == predicted == predicted[0]
-    rows = [({"a": float(t % 2)}, ["no", "yes"][t % 2]) for t in range(100)]
+    rows = [({"a": float(t % 2)}, ["no", "yes"][t % 2]) for t in range(300)]
     found = evaluate.progressive_val_score(
-        rows, preprocessing.StandardScaler() | OSAMDActive(OSAMDClassifier()), metrics.Accuracy()
+        rows, preprocessing.StandardScaler() | OSAMDActive(OSAMDClassifier(budget=0.5)), metrics.Accuracy()
     )
     assert found.get() > 0.9
 
