@@ -59,7 +59,7 @@ def log_run(folder: str | Path) -> None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"`log_run({str(folder)!r})`: there is no results.json of osamd run ({error}); give the folder that"
-            " osamd run --out named."
+            " osamd run wrote."
         ) from error
     mlflow = package()
     mlflow.log_params(dict(_flat(content["settings"])) | {"osamd": content["osamd"], "stream": content["stream"]})
