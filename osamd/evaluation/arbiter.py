@@ -25,8 +25,8 @@ The page on guarantees has the proof and its assumptions. `play` records the los
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,7 +43,9 @@ from osamd.preset.state import CLASSES, EXPERTS, RATE, SOURCED, Work, open_work,
 from osamd.streams.base import query_generator
 
 MEMBERS = ("trusted", "source", *EXPERTS)
-"""The guard's members, in the order of its weights."""
+"""The guard's members for linear models, in the order of its weights."""
+NETWORK_MEMBERS = ("trusted", "source", "student", "teacher")
+"""The guard's members for networks."""
 
 Adversary = Callable[[Arbiter, Work], int]
 """Chooses the label of a round from the weights and from what every member says, before the query is drawn."""
@@ -77,23 +79,25 @@ class Regret(NamedTuple):
     bound: Bound
 
 
-def priors(*, with_source: bool) -> Array:
+def priors(*, with_source: bool, members: Sequence[str] = MEMBERS) -> Array:
     """pi: the initial weight of every member, to which it returns."""
-    return np.array([guard_prior(member, len(MEMBERS), with_source) for member in range(len(MEMBERS))])
+    return np.array([guard_prior(member, len(members), with_source) for member in range(len(members))])
 
 
-def constant(member: str, rounds: int) -> NDArray[np.int64]:
-    """The path that stays with one of `MEMBERS`.
+def constant(member: str, rounds: int, members: Sequence[str] = MEMBERS) -> NDArray[np.int64]:
+    """The path that stays with one of the `members`.
 
-    >>> constant("source", rounds=3).tolist()
-    [1, 1, 1]
+    >>> constant("source", rounds=3).tolist(), constant("teacher", rounds=2, members=NETWORK_MEMBERS).tolist()
+    ([1, 1, 1], [3, 3])
     """
-    places = {name: place for place, name in enumerate(MEMBERS)}
+    places = {name: place for place, name in enumerate(members)}
     return np.full(require_whole("constant", "rounds", rounds), lookup("constant", "member", member, places))
 
 
-def bound(path: ArrayLike, *, rate: float, floor: float, with_source: bool = True) -> Bound:
-    """The most by which the guard's expected loss exceeds that of `path`, the places in `MEMBERS` of e_1, ..., e_T.
+def bound(
+    path: ArrayLike, *, rate: float, floor: float, with_source: bool = True, members: Sequence[str] = MEMBERS
+) -> Bound:
+    """The most by which the guard's expected loss exceeds that of `path`, the places in `members` of e_1, ..., e_T.
 
     `rate` is the budget's and `floor` is c, the least probability of a query. Its terms are 1 / c times
 
@@ -105,11 +109,11 @@ def bound(path: ArrayLike, *, rate: float, floor: float, with_source: bool = Tru
     >>> source_alone.terms["changes"], source_alone.value > bound([0, 0, 0], rate=0.05, floor=0.025).value
     (0.0, True)
     """
-    places = _path("bound", path)
+    places = _path("bound", path, members)
     rule = "rate is the budget's share of rounds: a number above 0, and at most 1."
     rate = require_number("bound", "rate", rate, lambda v: 0.0 < v <= 1.0, rule)
     floor = require_rate("bound", "floor", floor)
-    prior, rho = priors(with_source=with_source), GUARD_SHARE * rate
+    prior, rho = priors(with_source=with_source, members=members), GUARD_SHARE * rate
     failed = []
     if floor == 0.0:
         failed.append("The least probability of a query is 0, so no label counts; give the budget a floor.")
@@ -148,10 +152,11 @@ def weights(run: GuardRun) -> Array:
 
 def regret(run: GuardRun, path: ArrayLike) -> Regret:
     """The guard against one path of members, with all labels known and from those asked for, beside its bound."""
-    places = _path("regret", path)
+    members = members_of(run)
+    places = _path("regret", path, members)
     if len(places) != len(run.guard):
         raise reject("regret", "path", places.tolist(), f"give one member for each of the {len(run.guard)} rounds.")
-    most = bound(places, rate=run.rate, floor=run.floor, with_source=run.with_source)
+    most = bound(places, rate=run.rate, floor=run.floor, with_source=run.with_source, members=members)
     if not most.holds:
         raise InputError(f"`regret(...)`: {' '.join(most.failed)}")
     behind = run.guard - run.members[np.arange(len(places)), places]
@@ -164,7 +169,7 @@ def hardest_path(run: GuardRun) -> NDArray[np.int64]:
 
     By dynamic programming (Viterbi): minimise the weighted losses plus the costs of starting, changing and staying.
     """
-    prior, rho = priors(with_source=run.with_source), GUARD_SHARE * run.rate
+    prior, rho = priors(with_source=run.with_source, members=members_of(run)), GUARD_SHARE * run.rate
     with np.errstate(divide="ignore"):
         start, change, stay = (
             np.log(1.0 / prior),
@@ -226,19 +231,24 @@ def play(
     return run
 
 
-def member_losses(seen: Work, y: int) -> Array:
-    """The loss of every member on the label, as the guard uses it."""
+def member_losses(seen: Any, y: int) -> Array:
+    """The loss of every member on the label, as the guard uses it; `seen` is that of `osamd.preset.arbiter.consult`."""
     classes = seen.mixture.shape[0]
     shares = [seen.trusted[y], seen.source[y], *seen.shares[y::classes]]
     return np.array([-math.log(doubted(share, GUARD_DOUBT, classes)) for share in shares])
 
 
-def _path(call: str, path: ArrayLike) -> NDArray[np.int64]:
+def members_of(run: GuardRun) -> Sequence[str]:
+    """The members that played, of a linear model or of a network."""
+    return NETWORK_MEMBERS if run.members.shape[1] == len(NETWORK_MEMBERS) else MEMBERS
+
+
+def _path(call: str, path: ArrayLike, members: Sequence[str]) -> NDArray[np.int64]:
     places = np.asarray(path)
     if places.ndim != 1 or not len(places) or places.dtype.kind not in "iu":
         raise reject(
             call, "path", path, "give the place of one member for each round; constant('source', T) makes one."
         )
-    if places.min() < 0 or places.max() >= len(MEMBERS):
-        raise reject(call, "path", path, f"its places must lie between 0 and {len(MEMBERS) - 1}, those of MEMBERS.")
+    if places.min() < 0 or places.max() >= len(members):
+        raise reject(call, "path", path, f"its places must lie between 0 and {len(members) - 1}, those of the members.")
     return places.astype(np.int64)

@@ -12,6 +12,7 @@ from torch import nn
 from osamd.accounting import budget, steering
 from osamd.accounting.book import terms
 from osamd.errors import InputError
+from osamd.evaluation.arbiter import NETWORK_MEMBERS, GuardRun, constant, hardest_path, member_losses, regret
 from osamd.fleet import pair
 from osamd.fleet import preset_fleet as preset
 from osamd.fleet.engines import by_halves, per_member
@@ -299,6 +300,26 @@ def test_a_world_that_stands_still_is_not_harmed_whoever_answers(answered):
     if answered == "nobody":
         assert right / 1500 == pytest.approx(alone, abs=0.002)
         assert learner.health().state != "fine"
+
+
+@pytest.mark.parametrize("labels", ["of the world", "against it"])
+def test_the_guard_of_a_network_keeps_its_bound_in_every_run(labels):
+    source, rest = overlapping(200, 0), overlapping(400, 1)
+    learner = NetworkOSAMD(trained_on(*source), budget=0.3, source=source)
+    learner.peek(rest[0][0])
+    seen, least = learner._core._seen, budget.least(learner.limits)
+    rows = []
+    for row, label in zip(rest[0], rest[1].tolist(), strict=True):
+        decision = learner.ask(row)
+        y = label if labels == "of the world" else 1 - decision.label
+        loss = -math.log(seen.mixture[y])
+        rows.append((loss, member_losses(seen, y), decision.label != y, decision.query, decision.probability))
+        learner.tell(decision, y if decision.query else None)
+    columns = (np.array(column) for column in zip(*rows, strict=True))
+    run = GuardRun(*columns, rate=0.3, floor=least, classes=2, with_source=True)
+    for path in (hardest_path(run), *(constant(member, 400, NETWORK_MEMBERS) for member in NETWORK_MEMBERS)):
+        found = regret(run, path)
+        assert found.estimated <= found.bound.value + 1e-9
 
 
 def test_samples_far_too_large_are_decided_on_but_not_learned_from():
