@@ -74,7 +74,7 @@ $(LABEL_STUDIO)/.installed:
 
 $(DOORS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOORS)
-	$(DOORS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[ray,mlflow,onnx]" psutil
+	$(DOORS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[ray,mlflow,onnx]" mlflow psutil
 	echo $(abspath $(VENV))/lib/python3.*/site-packages > $$(echo $(DOORS)/lib/python3.*/site-packages)/tests.pth
 	@touch $@
 

@@ -189,7 +189,7 @@ def label_curve(
     if rounds is not None or named:
         rounds = require_whole("label_curve", "rounds", ROUNDS if rounds is None else rounds)
     with tempfile.TemporaryDirectory(prefix="osamd-labels-") as folder:
-        place = where if named else str(Path(folder) / "rows.npz")
+        place = where if named else rows_file(folder, engine, kept)
         options = {"classes": classes, "drop": drop, "categorical": categorical, "keep": keep, "format": format}
         if named:
             only_point = {"decimal": decimal != ".", "encoding": encoding}
@@ -209,19 +209,15 @@ def label_curve(
         repeats = dict.fromkeys(ours, seeds) | {
             name: min(seeds, max(1, SLOW_ROUNDS // many)) if PEERS[name].slow else seeds for name in there
         }
-        tasks = [LabelRun(place, many, warmup, FULL, None, seed) for seed in range(seeds if named else 1)]
-        tasks += [
-            LabelRun(place, many, warmup, name, budget, seed)
-            for name in (*there, *ours)  # slow ones first, so that no core is idle at the end
-            for budget in shares
-            for seed in range(repeats[name])
+        # Slow ones first, so that no core is idle at the end.
+        playing = [(FULL, None, seeds if named else 1), *((n, b, repeats[n]) for n in (*there, *ours) for b in shares)]
+        tasks = [
+            LabelRun(place, many, warmup, name, rate, seed) for name, rate, some in playing for seed in range(some)
         ]
         one_done = None if progress is None else progress(len(tasks))
         runner, key = Runner(engine, workers, kept), partial(identity, "" if named else digest_of(place))
-        done = dict(zip(tasks, run_many(played, tasks, runner, key=key, progress=one_done), strict=True))
-    found: dict[tuple[str, float | None], list[RunScore]] = {}
-    for task, score in done.items():
-        found.setdefault((task.name, task.budget), []).append(score)
+        scores = run_many(played, tasks, runner, key=key, progress=one_done)
+    found = by_budget(tasks, scores)
     curves = [
         curve(name, repeats[name], [point(budget, found[name, budget]) for budget in shares])
         for name in (*ours, *there)
@@ -229,6 +225,21 @@ def label_curve(
     missing = {name: peer.package for name, peer in wanted.items() if name not in there}
     settings = "the paper's settings" if title == "rotating-gaussian" else "the defaults of osamd run"
     return Curves(title, many, warmup, seeds, settings, point(None, found[FULL, None]), curves, missing)
+
+
+def rows_file(scratch: str, engine: str, kept: Path | None) -> str:
+    """The file that holds a table's rows: beside the kept runs where other machines may play them."""
+    folder = Path(scratch) if kept is None or engine == "local" else kept
+    folder.mkdir(parents=True, exist_ok=True)
+    return str((folder / "rows.npz").resolve())
+
+
+def by_budget(tasks: Sequence[LabelRun], scores: Sequence[RunScore]) -> dict[tuple[str, float | None], list[RunScore]]:
+    """The scores of every method at every budget, in the order of the seeds."""
+    found: dict[tuple[str, float | None], list[RunScore]] = {}
+    for task, score in zip(tasks, scores, strict=True):
+        found.setdefault((task.name, task.budget), []).append(score)
+    return found
 
 
 def require_named(name: str, warmup: int, options: Mapping[str, Any]) -> None:

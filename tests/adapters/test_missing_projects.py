@@ -21,3 +21,12 @@ def test_a_missing_project_is_named_with_the_extra_to_install(monkeypatch, adapt
         importlib.import_module(f"osamd.adapters.{adapter}")
     said = f'`import osamd.adapters.{adapter}`: it needs {project}; run pip install "osamd[{adapter}]".'
     assert str(refused.value) == said
+
+
+def test_an_export_without_onnx_is_refused_likewise(monkeypatch, tmp_path):
+    import osamd
+    from osamd.adapters import onnx
+
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r'it needs onnx; run pip install "osamd\[onnx\]"'):
+        onnx.export(osamd.OSAMD(features=2), tmp_path / "learner.onnx")
