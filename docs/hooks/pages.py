@@ -20,6 +20,7 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.learner.network",
         "osamd.learner.ask_tell",
         "osamd.learner.decision",
+        "osamd.learner.lean",
         "osamd.preset",
         "osamd.preset.arbiter",
         "osamd.preset.round",

@@ -15,6 +15,23 @@ from osamd.learner.decision import plain
 from osamd.numerics import Array
 from osamd.tables.frames import is_frame, records
 
+FLOAT64 = np.dtype(np.float64)
+
+
+def as_row(names: list[str] | None, encoder: Any, x: Any) -> Array:
+    """One sample as the compiled round takes it: a vector of float64 that could be written to, copied if need be.
+
+    `encoder` turns samples with names into rows, where the learner has one.
+    """
+    if type(x) is not np.ndarray or x.ndim != 1:
+        named = None if encoder is None else as_mapping(x)
+        row: Array = one_row(x, names) if named is None else encoder.row(named)
+        return row
+    kind = x.dtype
+    if (kind is FLOAT64 and x.flags.carray) or kind.kind not in "fiu":  # the core refuses what is no number
+        return x
+    return np.array(x, dtype=np.float64)
+
 
 def one_row(x: Any, names: list[str] | None) -> Array:
     """One sample as a vector; of a dictionary or a row of a data frame the named features, in their order."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,9 +30,9 @@ from osamd.errors import (
     require_positive,
     require_whole,
 )
-from osamd.learner import saving
+from osamd.learner import lean, saving
 from osamd.learner.decision import known_classes, share_asked
-from osamd.learner.inputs import as_mapping, many_samples, names_of, one_row, one_sample
+from osamd.learner.inputs import as_row, many_samples, names_of, one_row, one_sample
 from osamd.learner.recipes import REACH, PaperRecipe, PresetRecipe, Recipe, settings_of
 from osamd.learner.resuming import require_fitting
 from osamd.learner.starting import StartingLearner
@@ -163,6 +164,31 @@ class OSAMD(StartingLearner):
         """The learner whose `to_bytes` gave this."""
         return cls._linear_only(saving.unpacked(data, "bytes"), "bytes")
 
+    def to_state(self) -> bytes:
+        """The learner as few bytes, for those who keep one learner for each of many keys: some 4 to 12 kB.
+
+        They hold what it has learned, and not its settings: read them with `from_state` of a learner made alike. Equal
+        learners give equal bytes. See `osamd.learner.lean`.
+
+        >>> made = OSAMD(features=2, budget=0.5)
+        >>> used = made.copy()
+        >>> used.tell(used.ask([0.0, 1.0]))
+        >>> again = made.from_state(used.to_state())
+        >>> again.rounds, again.to_state() == used.to_state(), made.rounds
+        (1, True, 0)
+        """
+        return lean.to_state(self)
+
+    def from_state(self, data: bytes, *, trusted: bool = False, seed: int | None = None) -> Self:
+        """A learner with the settings of this one, in the state that `to_state` gave; this one stays as it is.
+
+        It continues bit for bit as the one that was written; reports on the window are rounded. With `trusted` only
+        damage is detected: leave it out where others may have written the data. A `seed` starts its draws anew, for the
+        first learner of a key.
+        """
+        learner: Self = lean.from_state(self, data, trusted=trusted, seed=seed)
+        return learner
+
     @classmethod
     def _linear_only(cls, saved: saving.Saved, name: str) -> Self:
         if saved.content.get("kind") != "linear":
@@ -258,10 +284,11 @@ class OSAMD(StartingLearner):
         core = self._recipe.linear_core(width, len(self._classes), self._book, self._meter)
         if start is not None:
             core.start(plain.parameters(start, "OSAMD"))
-        self._bind(core, self._row)
+        self._bind(core, partial(as_row, self._names, self._encoder))
 
     def _take_up_encoder(self, encoder: SampleEncoder) -> None:
         self._encoder, self._names = encoder, encoder.features
+        self._sample = partial(as_row, self._names, encoder)
 
     def _meet(self, x: Any) -> Array:
         x = one_sample(x)
@@ -270,10 +297,3 @@ class OSAMD(StartingLearner):
         require_finite("ask", "x", row)
         self._begin(len(row) if names is None else names)
         return row
-
-    def _row(self, x: Any) -> Array:
-        """One sample as the compiled round takes it."""
-        if type(x) is np.ndarray and x.ndim == 1:
-            return x
-        named = None if self._encoder is None else as_mapping(x)
-        return one_row(x, self._names) if self._encoder is None or named is None else self._encoder.row(named)

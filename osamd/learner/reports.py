@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,15 @@ from osamd.learner.decision import Core, Decision
 from osamd.learner.recipes import Recipe
 from osamd.preset.pending import NEWEST_PENDING
 from osamd.streams.base import query_generator
+
+
+class Pending(list[Decision]):
+    """Pending queries; they are found by themselves and by their ids."""
+
+    def __contains__(self, sought: object) -> bool:
+        if isinstance(sought, numbers.Integral) and not isinstance(sought, bool):
+            return any(query.id == sought for query in self)
+        return super().__contains__(sought)
 
 
 class ReportingLearner(ABC):
@@ -118,9 +128,29 @@ class ReportingLearner(ABC):
         return self._expired
 
     @property
-    def pending(self) -> list[Decision]:
-        """The queries that wait for their labels, oldest first."""
-        return list(self._pending.values())
+    def pending(self) -> Pending:
+        """The queries that wait for their labels, oldest first; `number in learner.pending` looks for an id.
+
+        >>> from osamd import OSAMD
+        >>> learner = OSAMD(features=1, budget=1.0)
+        >>> learner.ask([0.0]).id in learner.pending, 7 in learner.pending
+        (True, False)
+        """
+        return Pending(self._pending.values())
+
+    def awaits(self, decision: Decision | int) -> bool:
+        """Whether a query, given as a decision or by its id, waits for its label.
+
+        >>> from osamd import OSAMD
+        >>> learner = OSAMD(features=1, budget=1.0)
+        >>> decision = learner.ask([0.0])
+        >>> learner.awaits(decision), learner.awaits(decision.id), learner.awaits(7)
+        (True, True, False)
+        """
+        if isinstance(decision, Decision):
+            return self._pending.get(decision.id) is decision
+        whole = isinstance(decision, numbers.Integral) and not isinstance(decision, bool)
+        return whole and int(decision) in self._pending
 
     @property
     def method(self) -> str:

@@ -41,7 +41,18 @@ def packed(saved: Saved) -> bytes:
     text = json.dumps({"version": VERSION, **saved.content}, allow_nan=False)
     # safetensors writes arrays as they lie in memory, whatever their order.
     arrays = {name: np.require(array, requirements="C") for name, array in saved.arrays.items()}
-    return save(arrays, {"osamd": text, "digest": _digest(arrays, text)})
+    return _in_order(save(arrays, {"osamd": text, "digest": _digest(arrays, text)}))
+
+
+def _in_order(data: bytes) -> bytes:
+    """The same file with the keys of its metadata in order: safetensors writes them in any, and equal learners should
+    give equal bytes."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, memoryview(data)[8 + length :]])
 
 
 def write(path: str | Path, saved: Saved) -> None:

@@ -40,6 +40,10 @@ class Forest(NamedTuple):
     """The threshold: values up to it go left; for a leaf, how many labels support its class."""
     child: Any
     """The left child; the right one is the next node."""
+    grown: Any
+    """One number per tree: how many labels there had been when it was grown."""
+    seeds: Any
+    """One number per tree: the state of the generator before it was grown; 0 where that is not known."""
 
 
 def cut_forest(vector: Any, at: int, sizes: Sizes) -> Any:
@@ -47,8 +51,10 @@ def cut_forest(vector: Any, at: int, sizes: Sizes) -> Any:
     feature, at = cut(vector, at, TREES * nodes)
     value, at = cut(vector, at, TREES * nodes)
     child, at = cut(vector, at, TREES * nodes)
+    grown, at = cut(vector, at, TREES)
+    seeds, at = cut(vector, at, TREES)
     shape = (TREES, nodes)
-    return Forest(feature.reshape(shape), value.reshape(shape), child.reshape(shape)), at
+    return Forest(feature.reshape(shape), value.reshape(shape), child.reshape(shape), grown, seeds), at
 
 
 class Room(NamedTuple):
@@ -90,14 +96,19 @@ def forest_opinion(forest: Forest, z: Any, own: Any) -> None:
 
 
 def count_in_leaves(forest: Forest, z: Any, y: int) -> None:
-    """Count a label in its leaves; a label that contradicts a leaf halves the leaf's count."""
+    """Count a label in its leaves, one per tree."""
     for tree in range(TREES):
-        leaf = leaf_of(forest, tree, z)
-        if forest.feature[tree, leaf] == -1.0 - y or forest.value[tree, leaf] == 0.0:
-            forest.feature[tree, leaf] = -1.0 - y
-            forest.value[tree, leaf] += 1.0
-        else:
-            forest.value[tree, leaf] *= 0.5
+        count_in_leaf(forest, tree, z, y)
+
+
+def count_in_leaf(forest: Forest, tree: int, z: Any, y: int) -> None:
+    """Count a label in its leaf of one tree; a label that contradicts the leaf halves the leaf's count."""
+    leaf = leaf_of(forest, tree, z)
+    if forest.feature[tree, leaf] == -1.0 - y or forest.value[tree, leaf] == 0.0:
+        forest.feature[tree, leaf] = -1.0 - y
+        forest.value[tree, leaf] += 1.0
+    else:
+        forest.value[tree, leaf] *= 0.5
 
 
 def draw(seed: float) -> float:
@@ -155,6 +166,7 @@ def best_split(memory: Memory, room: Room, first: int, last: int, seed: float) -
 def grow(forest: Forest, tree: int, memory: Memory, kept: int, room: Room, seed: float) -> float:
     """Regrow a tree from the newest of `kept` samples; returns the state of the generator."""
     order, todo, counts = room.order, room.todo, room.counts
+    forest.grown[tree], forest.seeds[tree] = kept, seed
     ring = memory.labels.shape[0]
     count = min(kept, ring, REACH)
     for k in range(count):
@@ -192,6 +204,20 @@ def refresh(forest: Forest, memory: Memory, kept: int, room: Room, seed: float) 
     for tree in range(TREES):
         seed = grow(forest, tree, memory, kept, room, seed)
     return seed
+
+
+def grow_again(forest: Forest, memory: Memory, kept: int, room: Room) -> None:
+    """Grow every tree whose seed is known as it was grown before, and count the labels that came after.
+
+    A tree is at most 2 * TREES labels old, or as old as the held scale, so the memory still has all that it was grown
+    from.
+    """
+    ring = memory.labels.shape[0]
+    for tree in range(TREES):
+        if forest.seeds[tree] > 0.0:
+            grow(forest, tree, memory, int(forest.grown[tree]), room, forest.seeds[tree])
+            for k in range(int(forest.grown[tree]), kept):
+                count_in_leaf(forest, tree, memory.samples[k % ring], int(memory.labels[k % ring]))
 
 
 def part(memory: Memory, order: Any, first: int, last: int, feature: int, threshold: float) -> int:

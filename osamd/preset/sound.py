@@ -44,7 +44,7 @@ def check_state(parts: PresetParts, rounds: int) -> None:
             require_finite_in(f"{name}.{part}", getattr(getattr(parts, name), part))
     _check_bayes("fast_bayes", parts.fast_bayes, REACH[0])
     _check_bayes("bayes", parts.bayes, REACH[1])
-    _check_forest(parts.forest, features, classes)
+    _check_forest(parts.forest, features, classes, parts.head[layout.KEPT])
     check_arbiter(parts.arbiter, sourced=parts.head[layout.SOURCED] > 0.0)
 
 
@@ -84,7 +84,7 @@ def _check_bayes(name: str, bayes: Bayes, reach: float) -> None:
     require_within(f"{name}.precisions", bayes.precisions, 1e-9, (1.0 + ROUNDING) / LEAST_SPREAD)
 
 
-def _check_forest(forest: Forest, features: int, classes: int) -> None:
+def _check_forest(forest: Forest, features: int, classes: int, kept: float) -> None:
     """Check that children come after their parents, so that every path down a tree ends inside the tree."""
     trees, nodes = forest.feature.shape
     require_within("forest.feature", forest.feature, -classes, features - 1, whole=True)
@@ -95,6 +95,8 @@ def _check_forest(forest: Forest, features: int, classes: int) -> None:
     require_that(children > parents, "forest.child holds a node that comes before its parent")
     require_within("the thresholds of forest.value", forest.value[splits], -CLIP, CLIP)
     require_within("the counts of forest.value", forest.value[~splits], 0.0, 1e300)
+    require_within("forest.grown", forest.grown, 0, kept, whole=True)
+    require_within("forest.seeds", forest.seeds, 0, MODULUS - 1, whole=True)
 
 
 def check_arbiter(arbiter: Arbiter, *, sourced: bool) -> None:

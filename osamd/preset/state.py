@@ -226,6 +226,7 @@ def widened(state: Array, features: int) -> Array:
         parts.scale.inverse[before.features :] = 0.0  # as for every column that was constant when the scale was held
     settle(parts.bayes)
     settle(parts.fast_bayes)
+    parts.forest.seeds[:] = 0.0  # with more features, the same seed would grow other trees
     return grown
 
 

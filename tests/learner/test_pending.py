@@ -1,6 +1,7 @@
 """A sample close to a query that is still pending is asked about for the sake of the audit alone."""
 
 import numpy as np
+import pytest
 
 from osamd import OSAMD
 from osamd.preset.pending import CLOSE, NEWEST_PENDING
@@ -70,3 +71,37 @@ def test_only_the_newest_pending_queries_are_compared():
     rows = np.random.default_rng(2).normal(size=(NEWEST_PENDING + 10, 3)) * 100.0
     learner._core.await_labels(list(rows))
     assert len(learner._core._waiting) == NEWEST_PENDING
+
+
+def test_pending_queries_are_found_by_their_ids():
+    learner = OSAMD(features=3, budget=1.0)
+    first, second = learner.ask(np.zeros(3)), learner.ask(np.ones(3))
+    assert first.query
+    assert second.query
+    learner.tell(first, 1)
+    assert not learner.awaits(first)
+    assert not learner.awaits(first.id)
+    assert learner.awaits(second)
+    assert learner.awaits(np.int64(second.id))
+    assert not learner.awaits(True)  # it is no id, though 1 is one
+    assert not learner.copy().awaits(second)  # a decision belongs to its learner, an id does not
+    assert learner.copy().awaits(second.id)
+    assert second.id in learner.pending
+    assert second in learner.pending
+    assert first.id not in learner.pending
+
+
+@pytest.mark.parametrize("method", ["osamd-preset", "osamd"])
+def test_arrays_that_others_own_are_taken_without_a_detour(method):
+    """Arrow hands out read-only arrays; the compiled round takes a copy, and no error is raised on the way."""
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    locked = x.copy()
+    locked.flags.writeable = False
+    kinds = (x, locked, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2])
+    learners = [OSAMD(features=3, method=method, budget=0.5) for _ in kinds]
+    for learner, rows in zip(learners, kinds, strict=True):
+        learner.ask(rows[0])
+        learner._core.copied = None  # the detour
+        for row in rows[1:]:
+            learner.ask(row)
+    assert len({learner.to_state() for learner in learners}) == 1

@@ -6,6 +6,7 @@ The book of the budget, the meter of the accuracy and the statistics of the feat
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -37,6 +38,7 @@ from osamd.compiled.memory import (
 )
 from osamd.compiled.stepwise import halves
 from osamd.errors import ENCODE, LONGEST, InputError, require_numbers, require_place
+from osamd.learner.cores.packing import packing
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
 from osamd.paper.geometry.base import DecisionSet
@@ -111,24 +113,25 @@ class LinearCore(LinearSamples):
         statistics = np.zeros(1 + 4 * self.features if standardise else 0)
         ends = len(start) + 3 + np.cumsum([0, len(book), len(meter), len(statistics)])
         start[AFTER] = len(start)
-        self._memory = np.concatenate([start, ends[:3], book, meter, statistics])
-        self.book, self.meter, self._statistics = parts(self._memory)
         kind = f"ask {kind_of_round(learner)}"
-        ask, tell = once(kind, learner, lambda: _compiled(learner, standardise), standardise)
-        self._ask: Callable[[Array, float], Any] = partial(ask, self._memory)
-        if learner.model.classes > 2:
-            self.observe = self._observe_several  # type: ignore[method-assign]
-        self._deciding: Array = class_scores(self._memory).deciding
-        self._tell: Callable[[int], Any] = partial(tell, self._memory)
+        self._halves = once(kind, learner, lambda: _compiled(learner, standardise), standardise)
+        self.standardise, self._several = standardise, learner.model.classes > 2
+        self._take(np.concatenate([start, ends[:3], book, meter, statistics]))
+
+    def _take(self, memory: Array) -> None:
+        self._memory = memory
+        self.book, self.meter, self._statistics = parts(memory)
+        ask, tell = self._halves
+        self._ask: Callable[[Array, float], Any] = partial(ask, memory)
+        self._deciding: Array = class_scores(memory).deciding
+        self._tell: Callable[[int], Any] = partial(tell, memory)
         self.confirm: Callable[..., Any] = partial(confirming(), self.meter)
-        self.standardise = standardise
 
     def observe(self, sample: Array, u: float) -> Observation:
-        return Observation._make(self._ask(sample, u))
-
-    def _observe_several(self, sample: Array, u: float) -> Observation:
-        # Compiled code that returns an array cannot be kept on disk, so the scores are copied here.
-        return Observation._make((*self._ask(sample, u)[:-1], self._deciding.copy()))
+        seen = self._ask(sample, u)
+        if self._several:  # compiled code that returns an array cannot be kept on disk, so the scores are copied here
+            seen = (*seen[:-1], self._deciding.copy())
+        return Observation._make(seen)
 
     def learn(self, y: int, weight: float = 0.0) -> None:
         self._tell(y)
@@ -182,6 +185,10 @@ class LinearCore(LinearSamples):
     def restore(self, arrays: dict[str, Array]) -> None:
         for name, place in self._places().items():
             place[:] = require_place(arrays, name, place.shape)
+        self.check()
+
+    def check(self) -> None:
+        """Refuse numbers that cannot belong to a learner."""
         inside = self._learner.geometry.decision_set
         for which, name in ((TEACHER, "teacher"), (STUDENT, "student")):
             _require_inside(name, params(self._learner, self._memory, which), inside)
@@ -195,6 +202,31 @@ class LinearCore(LinearSamples):
         teacher, student = (params(self._learner, self._memory, which) for which in (TEACHER, STUDENT))
         gathered = self._statistics[: 1 + 2 * self.features]  # what follows is of the last sample
         return {"teacher": teacher, "student": student, "statistics": gathered}
+
+    def size(self) -> int:
+        """The most numbers that `packed` writes."""
+        return sum(place.size for place in self._places().values())
+
+    def packed(self, out: Any, at: int) -> int:
+        """Write what has been learned as few bytes; returns where they end."""
+        for place in self._places().values():
+            at = packing().put_numbers(out, at, place.ravel(), np.zeros(place.size))
+        return at
+
+    def twin(self, classes: int, book: Array, meter: Array) -> LinearCore:
+        """A core for the same samples, with a copy of the book and the meter."""
+        other = copy.copy(self)
+        other._take(self._memory.copy())
+        other.book[:], other.meter[:] = book, meter
+        return other
+
+    def unpack(self, data: Any, at: int) -> int:
+        """Take up what `packed` wrote; returns where it ends, or BAD."""
+        for place in self._places().values():
+            numbers = np.zeros(place.size)
+            at = packing().take_numbers(data, at, numbers, numbers)
+            place[:] = numbers.reshape(place.shape)
+        return at
 
 
 def _require_inside(name: str, weights: Array, inside: DecisionSet) -> None:

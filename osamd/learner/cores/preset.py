@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -12,25 +13,30 @@ import numpy as np
 
 from osamd.accounting import book as books
 from osamd.accounting.meter import NO_SOURCE, ROUNDS, widened
+from osamd.accounting.packing import BAD
 from osamd.accounting.steering import hasten
 from osamd.checks import require_that
 from osamd.compiled.lowering import jit, lower
 from osamd.errors import InputError, require_place
+from osamd.learner.cores.packing import opened_state, packing
 from osamd.learner.cores.paper import LinearSamples, confirming
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
 from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
 from osamd.preset.arbiter import HEAD_START, LEFT_OUT, POWER, dissent, likeliest
-from osamd.preset.memory import MOST
+from osamd.preset.memory import LEAST, MOST
 from osamd.preset.pending import NEWEST_PENDING, close_to_pending
 from osamd.preset.round import gather, learn, observe, remember
 from osamd.preset.scale import HORIZON
-from osamd.preset.sound import check_capacity, check_state
+from osamd.preset.sound import CAPACITIES, check_capacity, check_state
 from osamd.preset.views import named
 
 FROM_SOURCE = MOST // 2
 """The most rows of the source that are remembered: half of the memory stays free for labels of the stream."""
+
+NOT_ALWAYS_SAVED = ("forest.grown", "forest.seeds")
+"""Parts of the state that earlier files do not hold; 0 says that they are unknown."""
 
 LARGEST = 1e150
 """Larger features are refused: the sum of their squares may overflow."""
@@ -48,14 +54,22 @@ class PresetCore(LinearSamples):
         self.book, self.meter = book, meter
         self._waiting = np.zeros((0, features))
         self._compiled = _halves()
+        self._leafless = False  # whether the forest is yet to be grown again from its seeds
         self.confirm: Callable[..., Any] = partial(confirming(), meter)
 
     def _take(self, state: Array) -> None:
         self._state, self._work = state, layout.open_work(state)
-        self._parts, self._seen = layout.parts_of(state), layout.work_of(self._work, state)
+        self._seen = layout.work_of(self._work, state)
         self._classes, self._capacity = int(state[layout.CLASSES]), int(state[layout.CAPACITY])
 
+    @property
+    def _parts(self) -> layout.PresetParts:
+        """All parts of the state; most learners never need them by name."""
+        return layout.parts_of(self._state)
+
     def observe(self, sample: Array, u: float) -> Observation:
+        if self._leafless:
+            self._grow_again()
         seen = self._compiled.ask(self._state, self._work, self.book, self.meter, self._waiting, sample, u)
         self._pseudolabel = seen[2]
         return Observation._make((*seen, self._score() if seen[0] >= 0 else math.nan))
@@ -119,6 +133,7 @@ class PresetCore(LinearSamples):
     @property
     def state(self) -> Array:
         """A copy of the state, as `osamd.preset.state` divides it."""
+        self._grow_again()
         return self._state.copy()
 
     def like_the_stream(self, generator: np.random.Generator, count: int) -> Array:
@@ -140,7 +155,8 @@ class PresetCore(LinearSamples):
         self.confirm = partial(confirming(), self.meter)
 
     def arrays(self) -> dict[str, Array]:
-        return {name: place.copy() for name, place in named(self._parts).items()}
+        self._grow_again()
+        return super().arrays()
 
     def restore(self, arrays: dict[str, Array]) -> None:
         if "scale.centre" not in arrays:
@@ -152,15 +168,57 @@ class PresetCore(LinearSamples):
         self._take(layout.resized(self._state, capacity=check_capacity(head)))
         sizes = self._state[: layout.ROUNDS].copy()
         for name, place in named(self._parts).items():
-            place[:] = require_place(arrays, name, place.shape)
+            if name in arrays or name not in NOT_ALWAYS_SAVED:
+                place[:] = require_place(arrays, name, place.shape)
         require_that(self._state[: layout.ROUNDS] == sizes, f"head holds the sizes {head[: layout.ROUNDS].tolist()}")
-        check_state(self._parts, int(self.meter[ROUNDS]))
+        self.check()
         self._state[layout.RATE] = self.book[books.RATE]
         sourced, kept = self._state[layout.SOURCED] > 0.0, self._state[layout.KEPT] > 0.0
         hasten(self.book, on=not sourced and not kept)  # for a book that was just opened
 
     def _places(self) -> dict[str, Array]:
         return named(self._parts)
+
+    def size(self) -> int:
+        """The most numbers that `packed` writes."""
+        return len(self._state)
+
+    def packed(self, out: Any, at: int) -> int:
+        """Write what has been learned as few bytes; returns where they end."""
+        out[at] = (self._capacity // LEAST).bit_length() - 1
+        opened = opened_state(self.features, self._classes, float(self._state[layout.RATE]), self._capacity)
+        return int(packing().put_state(out, at + 1, self._state, opened))
+
+    def twin(self, classes: int, book: Array, meter: Array) -> PresetCore:
+        """A core for the same samples that has learned nothing, with the book and the meter as they are."""
+        other = copy.copy(self)
+        other.book, other.meter, other._classes, other._pseudolabel = book, meter, classes, 0
+        other._waiting = np.zeros((0, self.features))
+        other.confirm = partial(confirming(), meter)
+        return other
+
+    def unpack(self, data: Any, at: int) -> int:
+        """Take up what `packed` wrote; returns where it ends, or BAD. The first sample makes the forest grow again."""
+        if at >= len(data) or data[at] >= len(CAPACITIES):
+            return BAD
+        opened = opened_state(self.features, self._classes, float(self.book[books.RATE]), LEAST << int(data[at]))
+        state = np.zeros(len(opened))
+        state[: layout.HEAD] = opened[: layout.HEAD]
+        at = int(packing().take_state(data, at + 1, state, opened))
+        if at >= 0:
+            self._take(state)
+            self._leafless = True
+        return at
+
+    def check(self) -> None:
+        """Refuse a state that cannot belong to a learner."""
+        check_state(self._parts, int(self.meter[ROUNDS]))
+
+    def _grow_again(self) -> None:
+        """Grow the forest of a state that was just read."""
+        if self._leafless:
+            packing().grow_again(self._state, self._work)
+            self._leafless = False
 
     def _score(self) -> Any:
         """The logarithms of the mixture, or for two classes the log odds of the second one."""
