@@ -135,6 +135,15 @@ def test_the_python_and_the_runs_of_a_page_go_through_from_top_to_bottom(page, t
     capsys.readouterr()
 
 
+def test_the_refusals_on_the_page_of_troubles_are_printed_as_they_stand_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "guides" / "troubleshooting.md").read_text()
+    namespace: dict[str, object] = {}
+    for block, sentence in re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, "troubleshooting.md", "exec"), namespace)
+        assert capsys.readouterr().out == sentence
+
+
 class Terminal:
     """Runs what a page says in the terminal: a service beside it, all else to its end; its ports are free ones here."""
 
