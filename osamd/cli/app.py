@@ -18,7 +18,7 @@ app = typer.Typer(
     name="osamd",
     help="Keep a classifier right on a drifting stream while asking for very few labels.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,  # plain help, which fits every width; boxes cut words off
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -42,8 +42,13 @@ def osamd(version: Version = False) -> None:
     """Keep a classifier right on a drifting stream while asking for very few labels."""
 
 
+def _first_paragraph(command: Any) -> str:
+    """What the list of commands says about a command; without it, typer would cut the sentence off."""
+    return " ".join(command.__doc__.split("\n\n")[0].split())
+
+
 for _command in (run, labels, reproduce, theory, robustness, *COMMANDS):
-    app.command()(_command)
+    app.command(short_help=_first_paragraph(_command))(_command)
 
 
 # Typer carries its own click or imports one, by version; this is its base of every refusal in both.
