@@ -24,6 +24,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.extending import overload, register_jitable
 
 from osamd import numerics
+from osamd.compiled.linking import compiled_as_one
 from osamd.files import user_cache
 from osamd.numerics import LANES, Array
 from osamd.paper import models
@@ -73,7 +74,7 @@ def _dot(a: Any, b: Any) -> Any:
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
 
 
-register_jitable(error_model="numpy")(_dot)
+register_jitable(error_model="numpy", no_cfunc_wrapper=True)(_dot)
 
 
 @overload(numerics.lane_sum)
@@ -133,7 +134,7 @@ def lower(function: Function, *, inline: bool = False) -> Function:
     if function in _lowered or not isinstance(function, FunctionType):
         return function
     _lowered.add(function)
-    register_jitable(forceinline=inline, error_model="numpy")(function)
+    register_jitable(forceinline=inline, error_model="numpy", no_cfunc_wrapper=True)(function)
     reached = [cell.cell_contents for cell in function.__closure__ or ()]
     reached += [function.__globals__.get(name) for name in function.__code__.co_names]
     for other in reached:
@@ -165,7 +166,7 @@ _identity._unique_ids = iter(lambda: secrets.randbits(62), None)
 
 
 def compiles_anew() -> bool:
-    """Whether nothing was compiled here yet, from these sources: the first learner then takes half a minute."""
+    """Whether nothing was compiled here yet, from these sources: the first learner then takes some ten seconds."""
     return not cache_folder().is_dir()
 
 
@@ -182,10 +183,11 @@ class KeyedFiles(_Files):  # type: ignore[misc]
         self._save_index({**self._load_index(), key: name})
 
 
-def jit(function: Function, *, nogil: bool = False) -> Function:
+def jit(function: Function, *, nogil: bool = False, optimise_parts: bool = False) -> Function:
     """Compile a function that calls lowered ones, and cache it on disk. No `fastmath`: sums keep their order.
 
-    With `nogil` other threads may run at the same time.
+    With `nogil` other threads may run at the same time. `optimise_parts` optimises the functions that it calls before
+    it, which takes longer, and makes a loop over a whole stream a little faster (`osamd.compiled.linking`).
     """
     config: Any = numba.config  # numba reads it when a function is decorated; restored below for everybody else
     before = config.CACHE_DIR
@@ -195,4 +197,23 @@ def jit(function: Function, *, nogil: bool = False) -> Function:
     finally:
         config.CACHE_DIR = before
     compiled._cache._cache_file.__class__ = KeyedFiles
+    compile_parts = compiled._compiler.compile
+
+    def compile_as_one(arguments: Any, return_type: Any) -> Any:
+        with compiled_as_one(optimise_parts=optimise_parts):
+            return compile_parts(arguments, return_type)
+
+    compiled._compiler.compile = compile_as_one
+    return cast(Function, compiled)
+
+
+VECTOR, TABLE = numba.types.float64[::1], numba.types.float64[:, ::1]
+NUMBER, WHOLE, WHOLES = numba.types.float64, numba.types.int64, numba.types.int64[::1]
+
+
+def jit_for(function: Function, *arguments: Any) -> Function:
+    """Compile a function now, for arguments of these types alone."""
+    compiled: Any = jit(function)
+    compiled.compile(arguments)
+    compiled.disable_compile()  # another kind of array is copied instead, which is quick
     return cast(Function, compiled)

@@ -66,7 +66,7 @@ def block_kernel(learner: Learner) -> Any:
     """
     kind = kind_of_round(learner)
     make = {"flat": flat_block, "rows": rows_block, "general": general_block}[kind]
-    return once(kind, learner, lambda: jit(make(learner)))
+    return once(kind, learner, lambda: jit(make(learner), optimise_parts=True))
 
 
 def play(

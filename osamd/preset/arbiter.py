@@ -239,7 +239,7 @@ def consult(arbiter: Arbiter, verified: float, sourced: bool, seen: Any) -> tupl
     if sourced:
         trusted_into(arbiter.trust, verified, seen.source, seen.blend, seen.trusted)
     else:
-        for c in range(seen.blend.shape[0]):
+        for c in range(seen.blend.shape[0]):  # numba takes a second longer to compile an assignment of whole arrays
             seen.trusted[c] = seen.blend[c]
     guarded_into(arbiter.guard, seen.trusted, seen.source, seen.shares, seen.mixture)
     label, _ = likeliest(seen.mixture)

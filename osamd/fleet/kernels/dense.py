@@ -66,7 +66,7 @@ class Numbers(NamedTuple):
 def compiled() -> Callable[..., None]:
     """`play`, compiled; it lets other threads run."""
     lower(play, inline=True)
-    return jit(play, nogil=True)
+    return jit(play, nogil=True, optimise_parts=True)
 
 
 def product(total: Any, weights: Any, at: int, inputs: Any, zero: Any) -> None:

@@ -13,13 +13,12 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-import numba
 import numpy as np
 
 from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, confirm
 from osamd.checks import ROUNDING, require_finite_in, require_within
 from osamd.compiled.blocks import kind_of_round, once
-from osamd.compiled.lowering import jit, lower
+from osamd.compiled.lowering import NUMBER, VECTOR, WHOLE, jit, jit_for, lower
 from osamd.compiled.memory import (
     AFTER,
     FEATURES,
@@ -317,12 +316,7 @@ def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
         if standardise:
             gather(parts(memory)[2])
 
-    halves_of_round: tuple[Any, ...] = jit(ask), jit(tell)
-    row, number, label = numba.types.float64[::1], numba.types.float64, numba.types.int64
-    for half, signature in zip(halves_of_round, ((row, row, number), (row, label)), strict=True):
-        half.compile(signature)
-        half.disable_compile()  # another kind of array is copied instead, which is quick
-    return halves_of_round
+    return jit_for(ask, VECTOR, VECTOR, NUMBER), jit_for(tell, VECTOR, WHOLE)
 
 
 @lru_cache

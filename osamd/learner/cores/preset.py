@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
-import numba
 import numpy as np
 
 from osamd.accounting import book as books
@@ -16,7 +15,7 @@ from osamd.accounting.meter import NO_SOURCE, ROUNDS, widened
 from osamd.accounting.packing import BAD
 from osamd.accounting.steering import hasten
 from osamd.checks import require_that
-from osamd.compiled.lowering import jit, lower
+from osamd.compiled.lowering import NUMBER, TABLE, VECTOR, WHOLE, WHOLES, jit_for, lower
 from osamd.errors import InputError, require_place
 from osamd.learner.cores.packing import opened_state, packing
 from osamd.learner.cores.paper import LinearSamples, confirming
@@ -53,7 +52,7 @@ class PresetCore(LinearSamples):
         hasten(book, on=True)
         self.book, self.meter = book, meter
         self._waiting = np.zeros((0, features))
-        self._compiled = _halves()
+        self._compiled = COMPILED
         self._leafless = False  # whether the forest is yet to be grown again from its seeds
         self.confirm: Callable[..., Any] = partial(confirming(), meter)
 
@@ -229,15 +228,6 @@ class PresetCore(LinearSamples):
         return np.log(np.maximum(mixture, 1e-300))
 
 
-class Compiled(NamedTuple):
-    """The compiled functions of the preset."""
-
-    ask: Any
-    tell: Any
-    gather: Any
-    remember: Any
-
-
 def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
     """The preset's decision; close to a pending query it asks only for the audit."""
     state, work, book, waiting = model
@@ -258,38 +248,44 @@ def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
     return Said(label, query, pseudolabel, margin, probability, margin**POWER, source, apart)
 
 
-@lru_cache
-def _halves() -> Compiled:
-    count = lower(counting(decide))
-    for helper in (learn, gather, remember):
-        lower(helper)
+class CompiledPreset:
+    """The functions of the preset, each compiled when it is first used: a first decision waits for `ask` alone."""
 
-    def ask(state: Any, work: Any, book: Any, meter: Any, waiting: Any, x: Any, u: Any) -> Any:
-        return count((state, work, book, waiting), book, meter, x, u)
+    @cached_property
+    def ask(self) -> Any:
+        count = lower(counting(decide))
 
-    def tell(state: Any, work: Any, pseudolabel: Any, y: Any, weight: Any) -> Any:
-        learn(state, work, pseudolabel, y, weight)
+        def ask(state: Any, work: Any, book: Any, meter: Any, waiting: Any, x: Any, u: Any) -> Any:
+            return count((state, work, book, waiting), book, meter, x, u)
 
-    def gather_table(state: Any, work: Any, rows: Any) -> Any:
-        gather(state, work, rows)
+        return jit_for(ask, VECTOR, VECTOR, VECTOR, VECTOR, TABLE, VECTOR, NUMBER)
 
-    def remember_table(state: Any, work: Any, rows: Any, labels: Any) -> Any:
-        remember(state, work, rows, labels)
+    @cached_property
+    def tell(self) -> Any:
+        lower(learn)
 
-    halves = Compiled(jit(ask), jit(tell), jit(gather_table), jit(remember_table))
-    row, table, number, label = (
-        numba.types.float64[::1],
-        numba.types.float64[:, ::1],
-        numba.types.float64,
-        numba.types.int64,
-    )
-    signatures = (
-        (row, row, row, row, table, row, number),
-        (row, row, label, label, number),
-        (row, row, table),
-        (row, row, table, numba.types.int64[::1]),
-    )
-    for half, signature in zip(halves, signatures, strict=True):
-        half.compile(signature)
-        half.disable_compile()  # another kind of array is copied instead, which is quick
-    return halves
+        def tell(state: Any, work: Any, pseudolabel: Any, y: Any, weight: Any) -> Any:
+            learn(state, work, pseudolabel, y, weight)
+
+        return jit_for(tell, VECTOR, VECTOR, WHOLE, WHOLE, NUMBER)
+
+    @cached_property
+    def gather(self) -> Any:
+        lower(gather)
+
+        def gather_table(state: Any, work: Any, rows: Any) -> Any:
+            gather(state, work, rows)
+
+        return jit_for(gather_table, VECTOR, VECTOR, TABLE)
+
+    @cached_property
+    def remember(self) -> Any:
+        lower(remember)
+
+        def remember_table(state: Any, work: Any, rows: Any, labels: Any) -> Any:
+            remember(state, work, rows, labels)
+
+        return jit_for(remember_table, VECTOR, VECTOR, TABLE, WHOLES)
+
+
+COMPILED = CompiledPreset()
