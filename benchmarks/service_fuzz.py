@@ -21,187 +21,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.hostile_values import BROKEN, HEADERS, JSON, METHODS, NASTY, NOISE, PATHS, POSTS, READS, VAIN, WRONG
+
 HARMLESS = {200, 206, 307}
 """Statuses that an attempt to read may get: pages, figures, how the service stands."""
-
-_JSON = ("content-type", "application/json")
-_POSTS: dict[str, list[Any]] = {
-    "/v1/samples": [
-        {"features": [0.5, 1.5, -2.0], "id": "order-17"},
-        {"features": {"x1": 0.5, "x2": 1.5, "x3": -2.0}},
-        {"samples": [{"features": [0.5, 1.5, -2.0]}, {"features": [0.25, 0.5, 1.0], "id": "b"}]},
-    ],
-    "/v1/labels": [
-        {"round": 0, "label": "cat", "holder": "tab-1"},
-        {"id": "order-17", "label": "dog"},
-        {"labels": [{"round": 0, "label": "cat"}, {"round": 1, "label": "dog"}]},
-    ],
-    "/v1/queries/claim": [{"holder": "tab-1", "order": "oldest", "limit": 1, "lease": 60.0}],
-    "/v1/queries/0/skip": [{"holder": "tab-1"}],
-    "/v1/queries/expire": [{"older_than": 10}],
-    "/login": [{"token": "osamd_abcdefgh"}],
-}
-"""Valid commands, each of which is spoilt before it is sent."""
-_READS = (
-    "/v1/status",
-    "/v1/queries",
-    "/v1/history",
-    "/v1/schema",
-    "/metrics",
-    "/healthz",
-    "/label",
-    "/openapi.json",
-    "/",
-)
-_NASTY: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    2**53,
-    -(2**63),
-    10**400,
-    1.5,
-    -1e308,
-    "",
-    "\x00",
-    "\x00cat",
-    "cat\n",
-    "\uff43\uff41\uff54",
-    "'; DROP TABLE events; --",
-    "1 OR 1=1",
-    "<script>alert(1)</script>",
-    "{{7*7}}${7*7}",
-    "../../../../etc/passwd",
-    "\u202e\u0000\uffff",
-    "a" * 100_000,
-    [],
-    {},
-    [[]],
-    [[[[[[[[[["x"]]]]]]]]]],
-    {"$gt": ""},
-    {"__proto__": {"admin": True}},
-    ["NaN"],
-    [None] * 1000,
-    {"a" * 10_000: 1},
-)
-_BROKEN = (
-    b"",
-    b"{",
-    b"[" * 50_000,
-    b'{"a":' * 50_000,
-    b"[" * 50_000 + b"]" * 50_000,
-    b"null",
-    b"NaN",
-    b'{"features": [NaN, 1, 2]}',
-    b'{"features": [Infinity, 1, 2]}',
-    b'{"features": [-Infinity, 1, 2]}',
-    b'{"features": [1e999, 1, 2]}',
-    b'{"features": [' + b"9" * 5000 + b", 1, 2]}",
-    b'{"features": [0x10, 1, 2]}',
-    b'{"features": [01, 1, 2]}',
-    b'{"features": [1, 2, 3,]}',
-    b"{'features': [1, 2, 3]}",
-    b'{"features": [1, 2, 3]} {}',
-    b'{"features": [1, 2, 3], "features": "x"}',
-    b'{"features": [1, 2, 3], "id": "\\ud800"}',
-    b'{"features": [1, 2, 3], "id": "\\udc00\\ud800"}',
-    b'{"features": [1, 2, 3], "id": "a\\u0000b"}',
-    b'{"features": [1, 2, 3], "id": "\xff\xfe"}',
-    b'{"round": 1e2, "label": "cat"}',
-    b'{"round": 18446744073709551616, "label": "cat"}',
-    b'{"round": 0, "label": ' + b"9" * 4000 + b"}",
-    b"\xef\xbb\xbf{}",
-    '{"features": [1, 2, 3]}'.encode("utf-16"),
-    b"features=1&features=2",
-    b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>',
-    b"\x1f\x8b\x08\x00" + b"\x00" * 100,
-    b" " * 1_000_000,
-    b'"' + b"a" * 1_000_000 + b'"',
-)
-_PATHS = (
-    "/..",
-    "/../../etc/passwd",
-    "/assets/../../service.json",
-    "/assets/%2e%2e/%2e%2e/service.json",
-    "/assets/..%2f..%2fservice.json",
-    "/assets/%00",
-    "/assets/label.html",
-    "/%00",
-    "/%ff%fe",
-    "//evil.example/x",
-    "/%2f%2fevil.example",
-    "/v1//status",
-    "/v1/status/",
-    "/v1/%73amples/",
-    "/V1/samples",
-    "/v1/queries/-1/skip",
-    "/v1/queries/1e3/skip",
-    "/v1/queries/99999999999999999999/expire",
-    "/v1/queries/0%2fskip",
-    "/v1/queries/'%20OR%201=1/expire",
-    "/v1/queries/%F0%9F%92%A9/expire",
-    "/.git/config",
-    "/.env",
-    "/admin",
-    "/docs",
-    "/" + "a" * 8000,
-    "/" + "a/" * 2000,
-    "/label?next=//evil.example",
-    "/v1/queries?limit=-1",
-    "/v1/queries?limit=99999999999999999999999",
-    "/v1/queries?limit=%00&order=%ff",
-    "/v1/queries?order='--",
-    "/v1/history?points=1e9",
-    "/v1/queries?" + "&".join(f"a{i}=1" for i in range(1000)),
-)
-_HEADERS: tuple[tuple[tuple[str, str], ...], ...] = (
-    (("host", "evil.example"),),
-    (("host", "localhost.evil.example"),),
-    (("host", "evil.example:8000"),),
-    (("host", "[::1"),),
-    (("host", "localhost@evil.example"),),
-    (("host", "\xe9"),),
-    (("host", "a" * 5000),),
-    (("origin", "http://evil.example"),),
-    (("origin", "null"),),
-    (("origin", "file://"),),
-    (("origin", "http://localhost.evil.example"),),
-    (("sec-fetch-site", "cross-site"),),
-    (("sec-fetch-site", "same-site"),),
-    (("content-type", "text/plain"),),
-    (("content-type", "application/x-www-form-urlencoded"),),
-    (("content-type", "multipart/form-data; boundary=x"),),
-    (("content-type", "application/json\x00"),),
-    (("content-encoding", "gzip"), ("content-type", "application/gzip")),
-)
-"""Each alone is reason enough to refuse a command."""
-_NOISE: tuple[tuple[tuple[str, str], ...], ...] = (
-    (),
-    (("cookie", "osamd_session=" + "a" * 3000),),
-    (("cookie", 'osamd_session; =; ;;; a=\x01\xff; osamd_session="\\073"'),),
-    (("authorization", "Bearer "),),
-    (("authorization", "Bearer \xff\x00"),),
-    (("authorization", "Basic YTpi"),),
-    (("authorization", "Bearer " + "a" * 5000),),
-    (("last-event-id", "-1"),),
-    (("x-forwarded-for", "127.0.0.1"), ("x-forwarded-host", "evil.example"), ("forwarded", "host=evil.example")),
-    (("x-http-method-override", "DELETE"),),
-    (("range", "bytes=0-0,1-1,-5"),),
-    (("accept", "text/html"), ("accept-encoding", "gzip, br")),
-    tuple((f"x-{i}", "b" * 100) for i in range(200)),
-)
-_VAIN: tuple[tuple[str, Any], ...] = (
-    ("/v1/labels", {"round": 10**9, "label": "cat"}),
-    ("/v1/labels", {"id": "' OR ''='", "label": "cat"}),
-    ("/v1/labels", {"id": "%s%n", "label": "dog"}),
-    ("/v1/queries/1000000000/skip", {"holder": "'--"}),
-    ("/v1/queries/1000000000/expire", {}),
-    ("/login", {"token": "osamd_" + "A" * 43}),
-    ("/login", {"token": "' OR ''='"}),
-    ("/login", {"token": ""}),
-)
-"""Requests of the right shape, about what is not there."""
-_METHODS = ("PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE", "PROPFIND", "MERGE", "QUERY")
 
 
 class Attempt(NamedTuple):
@@ -304,7 +127,7 @@ def _history(client: Callable[[Attempt], int]) -> None:
     commands += [("/v1/labels", {"labels": [{"round": 0, "label": "cat"}, {"round": 1, "label": "dog"}]})]
     commands += [("/v1/queries/claim", {"holder": "somebody", "lease": 3600})]
     for path, body in commands:
-        status = client(Attempt("POST", path, (_JSON,), json.dumps(body).encode()))
+        status = client(Attempt("POST", path, (JSON,), json.dumps(body).encode()))
         assert status == 200, (path, status)
 
 
@@ -347,55 +170,43 @@ def _digest(saved: bytes) -> str:
 
 
 def _known() -> Iterator[Attempt]:
-    for path, bodies in _POSTS.items():
-        for broken in _BROKEN:
+    for path, bodies in POSTS.items():
+        for broken in BROKEN:
             if not (path.endswith("skip") and broken == b""):
-                yield Attempt("POST", path, (_JSON,), broken)
-        for headers in _HEADERS:
+                yield Attempt("POST", path, (JSON,), broken)
+        for headers in HEADERS:
             yield _with(headers, "POST", path, json.dumps(bodies[0]).encode())
-        for method in _METHODS:
-            yield Attempt(method, path, (_JSON,), json.dumps(bodies[0]).encode())
-    yield Attempt("POST", "/v1/samples", (_JSON,), b" " * (9 * 2**20))
-    for path in _PATHS:
+        for method in METHODS:
+            yield Attempt(method, path, (JSON,), json.dumps(bodies[0]).encode())
+    yield Attempt("POST", "/v1/samples", (JSON,), b" " * (9 * 2**20))
+    for path in PATHS:
         yield Attempt("GET", path, (), b"")
         if "/expire" not in path:
-            yield Attempt("POST", path, (_JSON,), b"{}")
-    for path in _READS:
-        for noise in (*_NOISE, *_HEADERS):
+            yield Attempt("POST", path, (JSON,), b"{}")
+    for path in READS:
+        for noise in (*NOISE, *HEADERS):
             yield Attempt("GET", path, noise, b"")
-        for method in _METHODS:
-            yield Attempt(method, path, (_JSON,), b"")
+        for method in METHODS:
+            yield Attempt(method, path, (JSON,), b"")
 
 
 def _with(headers: tuple[tuple[str, str], ...], method: str, path: str, body: bytes) -> Attempt:
     """A command with these headers, and the right content type where they do not spoil it."""
     spoilt = any(name == "content-type" for name, _ in headers)
-    return Attempt(method, path, headers if spoilt else (_JSON, *headers), body)
+    return Attempt(method, path, headers if spoilt else (JSON, *headers), body)
 
 
 def _spoilt(dice: random.Random) -> Attempt:
     """A command with one value in it replaced, or a field that nobody knows."""
-    path = dice.choice(list(_POSTS))
-    body = json.loads(json.dumps(dice.choice(_POSTS[path])))
+    path = dice.choice(list(POSTS))
+    body = json.loads(json.dumps(dice.choice(POSTS[path])))
     holder, key, kind = dice.choice(list(_places(body)))
     if kind == "optional" or (path == "/v1/queries/expire" and dice.random() < 0.5):
-        body = {**body, dice.choice(("admin", "constructor", "", "a" * 300, "samples ", "\x00")): dice.choice(_NASTY)}
+        body = {**body, dice.choice(("admin", "constructor", "", "a" * 300, "samples ", "\x00")): dice.choice(NASTY)}
     else:
-        holder[key] = dice.choice(_WRONG[kind])
-    noise = dice.choice(_NOISE)
-    return Attempt("POST", path, (_JSON, *noise), json.dumps(body, ensure_ascii=dice.random() < 0.5).encode())
-
-
-_TEXTS = [value for value in _NASTY if not isinstance(value, str) and value is not None]
-_WRONG: dict[str, list[Any]] = {
-    "number": [value for value in _NASTY if type(value) not in (int, float) or value in (10**400, -1e308)],
-    "whole": [value for value in _NASTY if type(value) is not int or value in (-1, 2**53, -(2**63), 10**400)],
-    "text": _TEXTS,
-    "label": [value for value in _NASTY if value is not None],
-    "list": [value for value in _NASTY if value is not None],
-    "token": _TEXTS,
-}
-"""What no such value can be."""
+        holder[key] = dice.choice(WRONG[kind])
+    noise = dice.choice(NOISE)
+    return Attempt("POST", path, (JSON, *noise), json.dumps(body, ensure_ascii=dice.random() < 0.5).encode())
 
 
 def _places(body: Any) -> Iterator[tuple[Any, Any, str]]:
@@ -420,23 +231,23 @@ def _places(body: Any) -> Iterator[tuple[Any, Any, str]]:
 
 def _cut(dice: random.Random) -> Attempt:
     """A command with its bytes cut, doubled or changed, so that it is no JSON."""
-    path = dice.choice(list(_POSTS))
-    body = json.dumps(dice.choice(_POSTS[path])).encode()
+    path = dice.choice(list(POSTS))
+    body = json.dumps(dice.choice(POSTS[path])).encode()
     place = dice.randrange(1, len(body))
     body = dice.choice((body[:place], body + body, body[:place] + b"\xff" + body[place:], b"\x00" + body, body + b","))
-    return Attempt("POST", path, (_JSON, *dice.choice(_NOISE)), body)
+    return Attempt("POST", path, (JSON, *dice.choice(NOISE)), body)
 
 
 def _noisy(dice: random.Random) -> Attempt:
     """A command that is valid, from where it must not come."""
-    path = dice.choice(list(_POSTS))
-    body = json.dumps(dice.choice(_POSTS[path])).encode()
-    return _with(dice.choice(_HEADERS) + dice.choice(_NOISE), "POST", path, body)
+    path = dice.choice(list(POSTS))
+    body = json.dumps(dice.choice(POSTS[path])).encode()
+    return _with(dice.choice(HEADERS) + dice.choice(NOISE), "POST", path, body)
 
 
 def _vain(dice: random.Random) -> Attempt:
-    path, body = dice.choice(_VAIN)
-    return Attempt("POST", path, (_JSON, *dice.choice(_NOISE)), json.dumps(body).encode())
+    path, body = dice.choice(VAIN)
+    return Attempt("POST", path, (JSON, *dice.choice(NOISE)), json.dumps(body).encode())
 
 
 def _elsewhere(dice: random.Random) -> Attempt:
@@ -458,4 +269,4 @@ def _elsewhere(dice: random.Random) -> Attempt:
         "status",
     ]
     path = "/" + "/".join(dice.choice(pieces) for _ in range(dice.randrange(1, 6)))
-    return Attempt(dice.choice((*_METHODS, "GET")), path, (_JSON, *dice.choice(_NOISE)), dice.choice(_BROKEN[:10]))
+    return Attempt(dice.choice((*METHODS, "GET")), path, (JSON, *dice.choice(NOISE)), dice.choice(BROKEN[:10]))

@@ -16,18 +16,8 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.service_kills import (
-    CLASSES,
-    EARLY,
-    FEATURES,
-    PATIENCE,
-    SNAPSHOT_EVERY,
-    Annotator,
-    Known,
-    Sender,
-    Server,
-    examined,
-)
+from benchmarks.service_kills import EARLY, SNAPSHOT_EVERY, Server, examined
+from benchmarks.service_people import CLASSES, FEATURES, PATIENCE, Annotator, Known, Sender
 
 STREAMS = ("table", "network", "papers-network")
 MOST_ACKNOWLEDGED = 150

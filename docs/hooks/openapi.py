@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from openapi_markdown import kinds, listed, models, parameter, table
+
 NOON = 1_767_268_800.0
 """The clock of the example: noon of 1 January 2026, UTC."""
 
@@ -143,7 +145,7 @@ def page() -> str:
         app = _app(Path(folder))
         document = app.openapi()
         examples = asyncio.run(_examples(app))
-    return "\n\n".join([_INTRODUCTION, _codes(), *_routes(document, _roles(app), examples), *_models(document)]) + "\n"
+    return "\n\n".join([_INTRODUCTION, _codes(), *_routes(document, _roles(app), examples), *models(document)]) + "\n"
 
 
 _INTRODUCTION = """# The HTTP API
@@ -182,7 +184,7 @@ def _codes() -> str:
             "|---|---|---|",
             *rows,
             "",
-            f"Any route may answer {_listed(EVERYWHERE)}; one with a body {_listed(WITH_A_BODY)}, too.",
+            f"Any route may answer {listed(EVERYWHERE)}; one with a body {listed(WITH_A_BODY)}, too.",
         ]
     )
 
@@ -253,73 +255,14 @@ def _routes(document: dict[str, Any], roles: dict[str, str], examples: dict[str,
         way = document["paths"][path][method.lower()]
         parts = [f"## `{route}`", way["description"], f"Takes {roles[route]}."]
         if way.get("parameters"):
-            parts.append(_table(("parameter", "in", "is", ""), map(_parameter, way["parameters"])))
+            parts.append(table(("parameter", "in", "is", ""), map(parameter, way["parameters"])))
         if "requestBody" in way:
-            parts.append(f"Body: {_kinds(way['requestBody'])}.")
-        parts.append(f"Answer: {_kinds(way['responses']['200'])}." + (f" Refusals: {_listed(codes)}." if codes else ""))
+            parts.append(f"Body: {kinds(way['requestBody'])}.")
+        parts.append(f"Answer: {kinds(way['responses']['200'])}." + (f" Refusals: {listed(codes)}." if codes else ""))
         for command, answer in examples[route]:
             kind = "json" if answer.startswith("{") else "text"
             parts.append(f"```text\n{command}\n```\n\n```{kind}\n{answer}\n```")
         yield "\n\n".join(parts)
-
-
-def _parameter(one: dict[str, Any]) -> tuple[str, str, str, str]:
-    default = one["schema"].get("default")
-    more = one.get("description", "") + (f" {default} by default." if default is not None else "")
-    return f"`{one['name']}`", one["in"], _kind(one["schema"]), more.strip()
-
-
-def _kinds(answer: dict[str, Any]) -> str:
-    media, content = next(iter(answer["content"].items()))
-    if media != "application/json":
-        return f"`{media}`"
-    schema = content["schema"]
-    chosen = schema.get("oneOf") or schema.get("anyOf") or [schema]
-    return " or ".join(_kind(one) for one in chosen) if schema else "as in the example"
-
-
-def _models(document: dict[str, Any]) -> Iterator[str]:
-    """Every body, field by field."""
-    yield "## Bodies"
-    for name, model in document["components"]["schemas"].items():
-        needed = model.get("required", [])
-        rows = (
-            (f"`{field}`", _kind(one), _remark(one, field in needed or "default" in one))
-            for field, one in model.get("properties", {}).items()
-        )
-        yield "\n\n".join([f"### {name}", model.get("description", ""), _table(("field", "is", ""), rows)])
-
-
-def _remark(one: dict[str, Any], needed: bool) -> str:
-    default = one.get("default")
-    parts = [one.get("description", "")]
-    if default not in (None, "", []):
-        parts.append(f"{default} by default.")
-    elif not needed:
-        parts.append("Optional.")
-    return " ".join(part for part in parts if part)
-
-
-def _kind(schema: dict[str, Any]) -> str:
-    """A type in words."""
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
-    several = schema.get("anyOf") or schema.get("oneOf")
-    if several:
-        return " or ".join(dict.fromkeys(_kind(one) for one in several))
-    if "enum" in schema or "const" in schema:
-        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
-    kind = schema.get("type", "anything")
-    if kind == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
-    if kind == "object":
-        return f"object of {_kind(schema.get('additionalProperties') or {})}"
-    words = {"integer": "whole number", "string": "text", "boolean": "true or false"}.get(kind, kind)
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is not None and high is not None and high < 2**52:
-        words += f" from {low:g} to {high:g}"
-    return words
 
 
 def _roles(app: Any) -> dict[str, str]:
@@ -352,12 +295,3 @@ def _calls(dependant: Any) -> Iterator[Any]:
     yield dependant.call
     for one in dependant.dependencies:
         yield from _calls(one)
-
-
-def _table(head: tuple[str, ...], rows: Any) -> str:
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
-
-
-def _listed(codes: tuple[str, ...]) -> str:
-    return ", ".join(f"`{code}`" for code in codes)

@@ -76,7 +76,7 @@ def without_array(rates: Any) -> Any:
 
 
 def flat_block(learner: Learner) -> Any:
-    """The fused round of `osamd.compiled.two_classes` over a block, in one function: a call in its loop would cost."""
+    """The fused round of `osamd.compiled.two_classes` over a block. It is long because a call in its loop costs."""
     parts: Any = (lower(part, inline=True) for part in fused(learner.loss))
     adapt, adapt_by_row, observe, correct = parts
     value, bias = lower(learner.loss.value), learner.model.bias

@@ -142,7 +142,9 @@ def fused_rows(loss: Loss) -> SeveralClassRound:
 
 
 def rows_block(learner: Learner) -> Any:
-    """The kernel of `osamd.compiled.runs.block_kernel` for these learners."""
+    """The kernel of `osamd.compiled.runs.block_kernel` for these learners. It is long because a call in its loop would
+    cost more than the round.
+    """
     parts: Any = (lower(part, inline=True) for part in fused_rows(learner.loss))
     observe, learn = parts
     loss_value: Any = lower(on_scores(learner.loss, learner.model.reading).value)

@@ -54,7 +54,10 @@ class TwoClassSeen(NamedTuple):
 
 
 def fused(loss: Loss) -> TwoClassRound:
-    """The parts of the round for one loss; h, s and square are theta . x, w . x and x . x."""
+    """The parts of the round for one loss; h, s and square are theta . x, w . x and x . x.
+
+    The function is long because its parts share the loss by closure, which is how numba takes it.
+    """
     phi_slope, phi_implicit = loss.slope, loss.implicit
 
     def adapt(h: float, s: float, square: float, rates: Rates) -> tuple[float, float]:

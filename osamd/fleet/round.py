@@ -105,7 +105,10 @@ def stack_rates(rates: Sequence[algorithm.Rates], penalty: Tensor, like: Tensor)
 
 
 def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound:
-    """The round for this network and these numbers; compare it with `osamd.paper.algorithm.bind`, line by line."""
+    """The round for this network and these numbers; compare it with `osamd.paper.algorithm.bind`, line by line.
+
+    It is long because the two halves share the parts by closure, as they do there.
+    """
     value, slope = on_scores(loss, net.probabilities)
     students, trained = plan.students, net.trained
     decays = bool(loss.l2)

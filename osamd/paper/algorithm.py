@@ -94,7 +94,10 @@ class Round(NamedTuple):
 
 
 def bind(model: Linear, loss: Loss, geometry: Geometry) -> Round:
-    """The round for these parts."""
+    """The round for these parts.
+
+    It is long because both algorithms stand in it whole, line by line as in the paper, and share the parts by closure.
+    """
     scores, pull, one_class = model.scores, model.pull, model.one_class
     decide, confidence, margin, margin_slope, inner = model.reading
     _, slope, implicit_slope = on_scores(loss, model.reading)

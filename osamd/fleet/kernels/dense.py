@@ -8,8 +8,7 @@ Three things make a round short:
 - all steps of a round move the first layer along the one sample x, so the inner loops need only a vector for it: with
   the layer at W - a (x, 1)^T its outputs are W (x, 1) - a |(x, 1)|^2.
 
-All of this is in one file of more than 300 lines because numba's cache on disk notices edits of the file that defines
-`play`, but not of other files.
+The file is long because numba's cache on disk notices edits of the file that defines `play`, but not of other files.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def rounds(
 
     T are the teacher's matrices, S the student's, and A the adapted ones, each with its biases, which multiply a 1
     after the inputs; v are vectors, and d the slopes on them. `unit` is 1, but the compiler must not know that: it
-    would choose the layout of every matrix by how fast it can be loaded. It is one long function because a program
+    would choose the layout of every matrix by how fast it can be loaded. It is long because a program
     keeps all of this in registers.
     """
     m = tl.program_id(0)

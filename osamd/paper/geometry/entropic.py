@@ -20,7 +20,7 @@ def simplex(scale: float = 1.0, floor: float = 1e-9, *, signed: bool = False) ->
     1-strongly convex in the l1 norm (Pinsker). Without a floor the divergence, hence gamma, is unbounded; with it
     gamma = scale log(hi / floor), hi the largest weight K allows, and D = 2 (scale - n floor). `signed` is the
     plus-minus form: the parameters are pairs (w+, w-) on the simplex, so the weights w+ - w- lie in the l1 ball
-    (Kivinen and Warmuth, 1997).
+    (Kivinen and Warmuth, 1997). The function is long because the parts share scale and floor by closure.
 
     >>> simplex().step(np.array([0.5, 0.5]), np.array([0.0, np.log(3.0)])).round(6).tolist()
     [0.75, 0.25]
