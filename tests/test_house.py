@@ -19,12 +19,18 @@ MOST_LINES, MOST_OF_A_FUNCTION = 300, 60
 
 LONG = {
     "osamd/learner/linear.py": "the object that people hold stands in one place, with all that they may call",
+    "osamd/service/schema.py": "what a schema may say stands in one place",
+    "osamd/tables/reading.py": "every kind of file is read by the same few steps, which stand side by side",
     "osamd/prequential/runs.py": "one function takes every option of a run, and its docstring explains each",
 }
 """Files whose reason stands here, because their docstrings are read by users."""
 
 SAME_CLASS = {
+    "Comparison": "a learner beside its peers: on tables, and as networks",
+    "Memory": "labelled samples that are remembered: as arrays of the default learner, and as tensors of networks",
     "OSAMDClassifier": "the same estimator, as scikit-learn and as River name theirs",
+    "Opinion": "what the default learner says about a sample before its query: linear, and as a pair of networks",
+    "Peer": "a competitor of the default learner: on tables, and as networks",
 }
 """Classes of one name in several modules, with the reason."""
 

@@ -18,7 +18,8 @@ def reproduce(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="|".join(REPRODUCTIONS), help="A column of Table 1, Figure 3, all four columns, or a comparison."
+            metavar="WHAT",
+            help="A column of Table 1, Figure 3, all four columns, or a comparison: " + ", ".join(REPRODUCTIONS) + ".",
         ),
     ],
     seeds: Seeds = 10,

@@ -78,7 +78,7 @@ class HarmTask(NamedTuple):
     budgets: tuple[float, ...] | None
 
 
-class Setting(NamedTuple):
+class HarmCell(NamedTuple):
     """One cell of the tables: a way of `WAYS` at one budget."""
 
     way: str
@@ -100,12 +100,12 @@ class Harm(NamedTuple):
     """All runs of one task, and the unchanged source model."""
 
     alone: RunSummary
-    played: dict[Setting, RunSummary]
+    played: dict[HarmCell, RunSummary]
 
 
-def settings(budgets: tuple[float, ...] | None) -> list[Setting]:
+def settings(budgets: tuple[float, ...] | None) -> list[HarmCell]:
     """All ways at these budgets, or each at its own."""
-    return [Setting(name, budget) for name, way in WAYS.items() for budget in budgets or way.budgets]
+    return [HarmCell(name, budget) for name, way in WAYS.items() for budget in budgets or way.budgets]
 
 
 def tasks(plan: RobustnessPlan) -> list[HarmTask]:
@@ -125,7 +125,7 @@ def run(task: HarmTask) -> Harm:
     return Harm(_outcome(alone), played)
 
 
-def _played(stream: Stream, count: int, rounds: Rounds, setting: Setting, seed: int) -> RobustnessRun:
+def _played(stream: Stream, count: int, rounds: Rounds, setting: HarmCell, seed: int) -> RobustnessRun:
     classes = list(range(len(stream.classes)))
     learner = OSAMD.from_source(*stream.source(count, seed), classes=classes, budget=setting.budget, seed=seed)
     return play(learner, rounds, WAYS[setting.way].answers, seed)

@@ -15,8 +15,8 @@ from osamd.reproduce.robustness.harm import (
     WAYS,
     Bar,
     Harm,
+    HarmCell,
     RunSummary,
-    Setting,
     settings,
     tasks,
 )
@@ -48,7 +48,7 @@ def _accuracies(some: Sequence[RunSummary]) -> dict[str, Any]:
     return {name: mean_90([getattr(one, name) for one in some])._asdict() for name in measures}
 
 
-def _way(name: str, cells: Sequence[Setting], by_stream: Mapping[str, Sequence[Harm]]) -> dict[str, Any]:
+def _way(name: str, cells: Sequence[HarmCell], by_stream: Mapping[str, Sequence[Harm]]) -> dict[str, Any]:
     """The results of one way of answering, as the report's JSON holds them."""
     way = WAYS[name]
     return {
@@ -64,7 +64,7 @@ def _way(name: str, cells: Sequence[Setting], by_stream: Mapping[str, Sequence[H
     }
 
 
-def _cell(cell: Setting, harms: Sequence[Harm], bar: Bar) -> dict[str, Any]:
+def _cell(cell: HarmCell, harms: Sequence[Harm], bar: Bar) -> dict[str, Any]:
     """One way at one budget on one stream; differences are in points, positive where the learner is better."""
     played = [harm.played[cell] for harm in harms]
     points = [100.0 * (one.accuracy - harm.alone.accuracy) for one, harm in zip(played, harms, strict=True)]
