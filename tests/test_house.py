@@ -18,12 +18,12 @@ REASON = "is long because"
 MOST_LINES, MOST_OF_A_FUNCTION = 300, 60
 
 LONG = {
-    "osamd/learner/linear.py": "the object that people hold stands in one place, with all that they may call",
+    "osamd/fleet/kernels/pairs.py": "numba's cache on disk notices edits of the file that is compiled, not of others",
     "osamd/service/schema.py": "what a schema may say stands in one place",
     "osamd/tables/reading.py": "every kind of file is read by the same few steps, which stand side by side",
     "osamd/prequential/runs.py": "one function takes every option of a run, and its docstring explains each",
 }
-"""Files whose reason stands here, because their docstrings are read by users."""
+"""Files whose reason stands here and not in their docstrings."""
 
 SAME_CLASS = {
     "Comparison": "a learner beside its peers: on tables, and as networks",

@@ -22,7 +22,7 @@ from osamd.fleet.devices import FEW_PARAMETERS
 from osamd.fleet.net import named_tensors
 from osamd.learner.backbone import Learn
 from osamd.learner.network_inputs import check_outputs
-from osamd.learner.rows import PLAIN_MODES, Rows
+from osamd.learner.rows import PLAIN_MODES, NetworkRows
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 """What the last layer of a module may be."""
@@ -49,7 +49,7 @@ class Caught(NamedTuple):
     gave: Tensor
 
 
-class Features(Rows):
+class Features(NetworkRows):
     """The last layer alone learns, from the features that the body before it computes."""
 
     def __init__(self, body: nn.Module, head: Head, learning: Sequence[str] | None, device: torch.device) -> None:
@@ -101,7 +101,7 @@ class Features(Rows):
 class Split(NamedTuple):
     """How samples become rows, and the row of the first sample."""
 
-    rows: Rows
+    rows: NetworkRows
     row: Tensor
 
 

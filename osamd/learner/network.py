@@ -51,7 +51,7 @@ from osamd.learner.network_inputs import (
 from osamd.learner.packing import Packing
 from osamd.learner.recipes import PaperRecipe, network_recipe, settings_of
 from osamd.learner.resuming import require_fitting
-from osamd.learner.rows import PLAIN_MODES, Rows, Whole
+from osamd.learner.rows import PLAIN_MODES, NetworkRows, Whole
 from osamd.paper.methods import KNOWN, InnerLoops, TeacherStep, method_name
 from osamd.preset.arbiter import NETWORK_AUDIT
 
@@ -152,7 +152,7 @@ class NetworkOSAMD(AskTell):
         self._modes: dict[str, Any] = {"dropout": dropout, "batch_norm": batch_norm}
         if self._choice is not None:
             set_modes(self._module, dropout, batch_norm)
-        self._rows: Rows
+        self._rows: NetworkRows
         self._embeds = False
         self._named = bool(names)
         if source is not None:
@@ -230,7 +230,7 @@ class NetworkOSAMD(AskTell):
         kinds: dict[str, Any] = {"modes": self._modes, "device": self._device, "dtype": self._dtype, "packing": packing}
         return Whole(self._module, self._choice, probabilities=self._probabilities, **kinds)
 
-    def _begin(self, rows: Rows, row: Tensor) -> None:
+    def _begin(self, rows: NetworkRows, row: Tensor) -> None:
         """Make the fleet of one for rows like this one, and try a forward and a backward pass."""
         net: Net = net_of(rows.module, row, rows.probabilities)
         if rows.modes != PLAIN_MODES or (rows.shared and isinstance(net, ModuleNet)):

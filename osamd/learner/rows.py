@@ -21,7 +21,7 @@ from osamd.learner.packing import Packing, Unpacking
 PLAIN_MODES: dict[str, Any] = {"dropout": False, "batch_norm": "evaluation"}
 
 
-class Rows(ABC):
+class NetworkRows(ABC):
     """How samples become rows of numbers, and the module that a fleet trains on them."""
 
     module: nn.Module
@@ -52,7 +52,7 @@ class Rows(ABC):
         """What JSON must hold to make this again."""
 
 
-class Whole(Rows):
+class Whole(NetworkRows):
     """The module as it is, or with low-rank factors: what it takes is a row."""
 
     def __init__(

@@ -25,7 +25,7 @@ from osamd.reproduce.deep import ColumnOutcome, experiment
 from osamd.reproduce.paper import TABLE_1
 
 
-class Reading(NamedTuple):
+class AppendixReading(NamedTuple):
     """What the appendix leaves open."""
 
     padding: int
@@ -36,14 +36,14 @@ class Reading(NamedTuple):
     @property
     def title(self) -> str:
         """
-        >>> Reading(2, "Glorot", "training").title
+        >>> AppendixReading(2, "Glorot", "training").title
         "padding 2, Glorot's weights, statistics of the training"
         """
         return f"padding {self.padding}, {self.initialisation}'s weights, statistics of the {self.batch_statistics}"
 
 
 READINGS = tuple(
-    Reading(padding, initialisation, statistics)
+    AppendixReading(padding, initialisation, statistics)
     for padding, initialisation in ((2, "Glorot"), (0, "PyTorch"))
     for statistics in ("training", "sample")
 )
@@ -51,7 +51,7 @@ SIDES = {"rotating-mnist": (28, 10), "portraits": (32, 2)}
 """The side of the images and the number of classes: the columns with convolutions, which the readings are about."""
 
 
-def read(name: str, reading: Reading) -> TableColumn:
+def read(name: str, reading: AppendixReading) -> TableColumn:
     """A column as the reading has it."""
     from osamd.reproduce.networks import convolutional
 
@@ -90,7 +90,7 @@ def met(ours: Mean, theirs: Mean) -> bool:
     return abs(ours.mean - theirs.mean) <= (ours.half_width_90 or 0.0) + (theirs.half_width_90 or 0.0)
 
 
-def shown(name: str, read_cells: Iterable[tuple[Reading, dict[str, dict[str, Any]]]]) -> Table:
+def shown(name: str, read_cells: Iterable[tuple[AppendixReading, dict[str, dict[str, Any]]]]) -> Table:
     """A row for every reading, a column for every method; a star marks the cells that are met."""
     rows = []
     for reading, found in read_cells:

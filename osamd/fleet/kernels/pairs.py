@@ -2,7 +2,7 @@
 
 It is written for several lanes, in ranks, that work together and wait for each other by `sync`. On a GPU a lane is a
 thread, and one launch plays all rounds of all pairs (`by_pairs`). On the CPU there is one lane: tests hold it equal to
-torch's. The file is long because numba's cache on disk notices edits of this file, but not of others.
+torch's.
 """
 
 from __future__ import annotations
