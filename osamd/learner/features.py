@@ -74,6 +74,11 @@ class Features(NetworkRows):
         """The names that the layer's tensors have in the whole module."""
         return [self._prefix + name for name in self._layer.state_dict()]
 
+    def adopt(self, source: Mapping[str, Tensor]) -> None:
+        """Let the layer have its parameters where a fleet has the same numbers, for good, in place of its own copy."""
+        for name, tensor in source.items():
+            self.module.get_parameter(name).data = tensor
+
     def start(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The layer's tensors as they are in `tensors`, in memory that nobody else changes."""
         own = {self._prefix + name: tensor for name, tensor in self.module.get_submodule("head").state_dict().items()}

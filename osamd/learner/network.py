@@ -269,6 +269,8 @@ class NetworkOSAMD(AskTell):
         self._rows = rows
         self._example = row if isinstance(rows, Whole) and rows.packing is not None else None
         if isinstance(rows, Features):  # the rest stays shared with the user's module
+            if isinstance(fleet, PresetFleet):
+                rows.adopt(net.tensors(fleet.networks[2]))
             self._start |= rows.start(self._start)
         if isinstance(fleet, PresetFleet):
             if isinstance(rows, Whole) and rows.packing is not None:
