@@ -2,7 +2,8 @@
 
     python -m benchmarks.backbones --device cuda
 
-Forward passes and rounds take turns, sample by sample, so that both meet the same machine; medians are reported.
+Forward passes and rounds take turns, sample by sample, so that both meet the same machine; medians are reported. With
+one thread on the CPU, time is that of the processor, which other work on the machine does not count into.
 """
 
 from __future__ import annotations
@@ -115,13 +116,15 @@ def _round(learner: NetworkOSAMD, x: Any, label: int) -> None:
 
 
 def _seconds(device: torch.device, function: Callable[..., Any], *given: Any) -> float:
+    alone = device.type == "cpu" and torch.get_num_threads() == 1
+    clock = time.process_time if alone else time.perf_counter
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    started = time.perf_counter()
+    started = clock()
     function(*given)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - started
+    return clock() - started
 
 
 def _tensors(learner: NetworkOSAMD) -> list[Tensor]:

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from osamd.errors import InputError, lookup
+from osamd.fleet.calling import tried
 from osamd.fleet.conv import ConvNet, parts_of
 from osamd.fleet.dense import DenseNet, layers_of
 from osamd.fleet.kernels import conv_cuda
 from osamd.fleet.kernels.conv_cuda import TritonConvNet
-from osamd.fleet.net import ModuleNet, Net, outputs_of, stack
+from osamd.fleet.net import ModuleNet, Net, stack
 from osamd.fleet.reading import pointing
 from osamd.fleet.round import FleetState, bind, plan, stack_rates
 from osamd.paper import algorithm
@@ -69,17 +70,7 @@ def net_of(module: nn.Module, example: Tensor, probabilities: bool = False, batc
     With batch_statistics="sample", BatchNorm normalises every sample by its own statistics.
     """
     lookup("net_of", "batch_statistics", batch_statistics, {"training": 0, "sample": 1})
-    try:
-        with torch.no_grad():
-            scores = outputs_of(module(example))
-    except InputError:
-        raise
-    except Exception as error:  # whatever a user's forward raises
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(
-            f"`module`: it does not take a batch of one sample, of shape {tuple(example.shape)} ({why}); give samples"
-            " without a batch axis, of the kind it was trained on."
-        ) from error
+    scores = tried(module, example)
     fast = _fast(module, tuple(example.shape[1:]), probabilities) if len(scores) > 1 else None
     own = batch_statistics == "sample"
     if fast is not None and example.is_floating_point():

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from osamd.errors import InputError
-from osamd.fleet.calling import outputs_of as outputs_of
-from osamd.fleet.calling import scores_of
+from osamd.fleet.calling import outputs_of, scores_of
 
 
 class Place(NamedTuple):

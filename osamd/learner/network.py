@@ -28,7 +28,7 @@ except ImportError as error:
 from osamd.accounting import budget as budgets
 from osamd.checks import one_sentence, require_shaped
 from osamd.errors import InputError, lookup, require_kind
-from osamd.fleet.calling import Inputs, said
+from osamd.fleet.calling import Inputs, said, tried
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net, set_modes
@@ -221,6 +221,8 @@ class NetworkOSAMD(AskTell):
         found = split(self._module, self._choice, inputs, self._probabilities, self._device)
         if found is None:
             whole = self._whole(None if isinstance(inputs, Tensor) else Packing.of(inputs, self._dtype))
+            if whole.packing is not None:  # an error names the parts, not the row that they become
+                tried(self._module, inputs)
             found = Split(whole, whole.row(inputs))
         self._begin(*found)
         return found.row

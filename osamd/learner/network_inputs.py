@@ -84,7 +84,11 @@ def inputs_of(x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool, 
     if isinstance(x, Mapping):
         if not x or not all(isinstance(name, str) for name in x):
             raise InputError("`ask(x=...)`: x is a dictionary; its keys must be the names of the module's arguments.")
-        found: Inputs = {name: row_of(part, device, dtype, part=f"x[{name!r}]", kept=kept) for name, part in x.items()}
+        named = {name: row_of(part, device, dtype, part=f"x[{name!r}]", kept=kept) for name, part in x.items()}
+        if all(part.ndim == 1 for part in named.values()):
+            rule = "x is a dictionary of single numbers; give its values as an array, in the module's order"
+            raise InputError(f"`ask(x=...)`: {rule}.")
+        found: Inputs = named
     elif isinstance(x, tuple) and any(isinstance(part, Tensor | np.ndarray) for part in x):
         found = tuple(row_of(part, device, dtype, part=f"x[{i}]", kept=kept) for i, part in enumerate(x))
     else:

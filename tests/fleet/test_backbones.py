@@ -375,18 +375,19 @@ def test_what_cannot_learn_so_is_refused_with_its_cause(module, learn, words):
         NetworkOSAMD(module(), learn=learn).ask(x)
 
 
-def test_a_sample_that_the_body_cannot_take_changes_nothing_and_says_why():
-    learner = NetworkOSAMD(Reader(), learn="head")
+@pytest.mark.parametrize("learn", ["head", "norm"])
+def test_a_sample_that_the_module_cannot_take_changes_nothing_and_says_why(learn):
+    learner = NetworkOSAMD(Reader(), learn=learn)
     good = {"ids": [1, 2, 3], "mask": np.array([True, True, False])}
     with pytest.raises(InputError, match=r"with ids of shape \(1, 3\), masks of shape \(1, 3\).*'masks'"):
         learner.ask({"ids": [1, 2, 3], "masks": [1, 1, 0]})
     before = learner.ask(good).probabilities
     for bad, words in (
-        ({"ids": [1, 99]}, "cannot take this sample.*IndexError"),
-        ({"mask": [True]}, "TypeError.*'ids'"),
+        ({"ids": [1, 99], "mask": np.ones(2, bool)}, "cannot take this sample.*IndexError"),
+        ({"mask": [True]}, "TypeError.*'ids'" if learn == "head" else "the samples before had ids"),
         ({"ids": [1, 2], "mask": "all"}, r"x\['mask'\] must be numbers"),
         ({1: [2]}, "keys must be the names"),
-        ({"ids": [1, 2], "mask": [1.0, float("nan")]}, r"TypeError"),
+        ({"ids": [1, 2], "mask": [1.0, float("nan")]}, "TypeError" if learn == "head" else "not finite"),
     ):
         with pytest.raises(InputError, match=words):
             learner.ask(bad)
