@@ -23,6 +23,8 @@ def engine(fleet: Playing, samples: Samples, record: Tensor) -> tuple[str, Advan
     if isinstance(fleet, PresetFleet):
         if fleet.device.type == "cuda" and on_gpu.cuda() is not None:
             return pairs_on_gpu(fleet, samples, record)
+        if fleet.device.type == "cpu" and pairs.supports(fleet):
+            return "numba", pairs.by_lane(fleet, samples, *per_member(fleet, samples), record)
         return by_halves(fleet, samples, record)
     assert isinstance(fleet, Fleet)
     if dense_cpu.supports(fleet):

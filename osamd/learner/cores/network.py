@@ -21,6 +21,7 @@ from osamd.fleet import pair
 from osamd.fleet.calling import said
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Fleet
+from osamd.fleet.kernels import pairs
 from osamd.fleet.preset_fleet import PresetFleet
 from osamd.fleet.round import FleetDecision
 from osamd.learner.decision import Observation, Said, counting, refused
@@ -164,12 +165,14 @@ class PresetNetworkCore(NetworkSamples):
         self._work = fleet.work()[0].numpy()
         self._seen = pair.seen_in(self._work, fleet.classes)
         self._compiled = pair.compiled()
+        small = fleet.device.type == "cpu" and pairs.supports(fleet)
+        self._see, self._descend = pairs.halves(fleet) if small else (fleet.see, fleet.descend)
         self._said = (0, 0)
         self._size = 1.0
 
     def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
         with quietly(), taking(), threads_for(self.fleet.net.held):
-            self.fleet.see(sample)
+            self._see(sample)
         shares = self.fleet.shares.cpu().numpy().reshape(-1)
         if not np.isfinite(shares).all():
             return refused()
@@ -219,7 +222,7 @@ class PresetNetworkCore(NetworkSamples):
         self._compiled.order(arbiter, counts, self._work, self._said, y, weight, rate, self._size, orders.numpy()[0])
         with quietly(), threads_for(fleet.net.held), taking():
             fleet.orders.copy_(orders)
-            fleet.descend(self._row)
+            self._descend(self._row)
         self._arbiter[:], self._counts[:] = arbiter, counts
 
     def probabilities(self, score: Array) -> list[float]:
