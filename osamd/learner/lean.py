@@ -6,7 +6,7 @@ give equal bytes, on every machine. All that decides comes back to the last bit:
 decisions, queries and probabilities. Reports on the window have the precision of `osamd.accounting.lean.PRECISION`.
 
 In the bytes, one after the other: `HEADER`; classes and source rows as JSON; book and meter; the model; pending
-queries; a digest of all of these.
+queries; a digest of all of these. The file is long because what is written and what is read stand side by side.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _NoSeed(ISeedSequence):
 _NO_SEED: Any = _NoSeed()
 
 
-class Settings(NamedTuple):
+class SharedSettings(NamedTuple):
     """What a learner shares with all others of its settings."""
 
     digest: bytes
@@ -171,7 +171,7 @@ def _with(like: OSAMD, core: Any, classes: list[Any], source_rows: list[int] | N
     return learner
 
 
-def _check(learner: OSAMD, settings: Settings, data: bytes) -> None:
+def _check(learner: OSAMD, settings: SharedSettings, data: bytes) -> None:
     """All checks of a learner's file; and that the bytes are those that this learner gives."""
     check_meter(learner._meter)
     learner._core.check()
@@ -185,15 +185,15 @@ def _check(learner: OSAMD, settings: Settings, data: bytes) -> None:
     require_that(to_state(learner) == data, "another learner gives these bytes")
 
 
-def _settings(learner: OSAMD) -> Settings:
+def _settings(learner: OSAMD) -> SharedSettings:
     """The settings of a learner, kept with it once they are computed."""
-    found: Settings | None = learner.__dict__.get("_lean_settings")
+    found: SharedSettings | None = learner.__dict__.get("_lean_settings")
     if found is None:
         described = learner._recipe.described() | learner._described()
         described |= {"method": learner.method, "budget": learner._limits._asdict(), "window": learner._window}
         described |= {"expire_after": learner._expire_after}
         text = json.dumps(described, sort_keys=True, allow_nan=False)
-        found = Settings(_digest(text.encode()), learner._recipe.book(learner._limits))
+        found = SharedSettings(_digest(text.encode()), learner._recipe.book(learner._limits))
         learner.__dict__["_lean_settings"] = found
     return found
 

@@ -15,7 +15,7 @@ from osamd.preset.packing import put_state, take_state
 from osamd.preset.round import room_of
 
 
-class Packing(NamedTuple):
+class CompiledPacking(NamedTuple):
     """The compiled functions, by the names of the plain ones."""
 
     put_numbers: Any
@@ -28,7 +28,7 @@ class Packing(NamedTuple):
 
 
 @lru_cache
-def packing() -> Packing:
+def packing() -> CompiledPacking:
     """The compiled functions."""
     for helper in (put_accounts, take_accounts, put_state, take_state, grow_again, room_of):
         lower(helper)
@@ -56,7 +56,7 @@ def packing() -> Packing:
         grow_again(part.forest, part.memory, int(state[layout.KEPT]), room_of(seen))
 
     plain = (numbers_out, numbers_in, accounts_out, accounts_in, state_out, state_in, trees)
-    return Packing(*(jit(function) for function in plain))
+    return CompiledPacking(*(jit(function) for function in plain))
 
 
 @lru_cache(maxsize=64)

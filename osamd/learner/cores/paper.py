@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, confirm
+from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN
 from osamd.checks import ROUNDING, require_finite_in, require_within
 from osamd.compiled.blocks import kind_of_round, once
-from osamd.compiled.lowering import NUMBER, VECTOR, WHOLE, jit, jit_for, lower
+from osamd.compiled.lowering import NUMBER, VECTOR, WHOLE, jit_for, lower
 from osamd.compiled.memory import (
     AFTER,
     FEATURES,
@@ -36,63 +35,13 @@ from osamd.compiled.memory import (
     sample,
 )
 from osamd.compiled.stepwise import halves
-from osamd.errors import ENCODE, LONGEST, InputError, require_numbers, require_place
+from osamd.errors import InputError, require_place
 from osamd.learner.cores.packing import packing
+from osamd.learner.cores.samples import LinearSamples, confirming
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
 from osamd.paper.geometry.base import DecisionSet
 from osamd.paper.methods import Learner
-
-
-class LinearSamples(ABC):
-    """What the cores of linear models share: their samples are rows of a fixed number of features."""
-
-    book: Array
-    meter: Array
-    too_large = "x holds numbers that are too large for the model; leave them out or scale them down."
-
-    def __init__(self, features: int) -> None:
-        self.features = features
-
-    def copied(self, sample: Array) -> Array:
-        return np.array(require_numbers("ask", "x", sample, remedy=ENCODE))
-
-    def refusal(self, sample: Array) -> InputError:
-        if len(sample) != self.features:
-            return InputError(
-                f"`ask(x=...)`: x has {len(sample)} numbers; the model takes {self.features}, one per feature."
-            )
-        if not np.isfinite(sample).all():
-            return InputError(
-                f"`ask(x=...)`: x holds {str(sample.tolist())[:LONGEST]}; features must be finite, so fill or drop"
-                " missing values first."
-            )
-        return InputError(f"`ask(x=...)`: {self.too_large}")
-
-    def await_labels(self, samples: list[Array]) -> None:  # noqa: B027
-        """Most models ask without regard to the labels that are pending."""
-
-    def stacked(self, samples: list[Array]) -> Array:
-        return np.array(samples)
-
-    def unstacked(self, samples: Array, i: int) -> Array:
-        sample: Array = samples[i].copy()
-        return sample
-
-    def arrays(self) -> dict[str, Array]:
-        return {name: place.copy() for name, place in self._places().items()}
-
-    def no_samples(self) -> Array:
-        """An empty stack of samples."""
-        return np.zeros((0, self.features))
-
-    @abstractmethod
-    def restore(self, arrays: dict[str, Array]) -> None:
-        """Check and restore what `arrays` returned."""
-
-    @abstractmethod
-    def _places(self) -> dict[str, Array]:
-        """What has been learned, by name, as views that can be saved and restored."""
 
 
 class LinearCore(LinearSamples):
@@ -317,16 +266,3 @@ def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
             gather(parts(memory)[2])
 
     return jit_for(ask, VECTOR, VECTOR, NUMBER), jit_for(tell, VECTOR, WHOLE)
-
-
-@lru_cache
-def confirming() -> Any:
-    """`osamd.accounting.accuracy.confirm`, compiled."""
-    lower(confirm)
-
-    def enter_label(
-        meter: Any, t: Any, probability: Any, expected: Any, decision: Any, pseudolabel: Any, y: Any
-    ) -> Any:
-        confirm(meter, t, probability, expected, decision, pseudolabel, y)
-
-    return jit(enter_label)

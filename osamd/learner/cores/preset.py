@@ -18,7 +18,7 @@ from osamd.checks import require_that
 from osamd.compiled.lowering import NUMBER, TABLE, VECTOR, WHOLE, WHOLES, jit_for, lower
 from osamd.errors import InputError, require_place
 from osamd.learner.cores.packing import opened_state, packing
-from osamd.learner.cores.paper import LinearSamples, confirming
+from osamd.learner.cores.samples import LinearSamples, confirming
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
 from osamd.paper.scores import UNLABELLED
