@@ -25,6 +25,7 @@ from osamd.errors import InputError, reject, require_finite, require_numbers, re
 from osamd.learner.cores.preset import PresetCore
 from osamd.learner.linear import OSAMD
 from osamd.numerics import Array
+from osamd.preset import state as layout
 
 OPSET, IR = 17, 8
 """The versions of the operators and of the file format: those of 2022, which every current runtime reads."""
@@ -145,6 +146,11 @@ def _exportable(learner: OSAMD) -> Any:
         )
     core = learner._linear()
     if isinstance(core, PresetCore):
+        if core.state[layout.SOURCED] == layout.FOREIGN:
+            raise InputError(
+                "`export(learner=...)`: its source is a model of its own, which is not part of the graph; export a"
+                " learner made by from_source instead."
+            )
         return core
     if learner._method.self_training:
         raise reject(

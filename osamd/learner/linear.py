@@ -5,7 +5,8 @@
     learner.tell(decision, y if decision.query else None)
 
 What it does is said in `osamd.learner.ask_tell`, the budget in `osamd.accounting.budget`, the accuracy in
-`osamd.accounting.accuracy`.
+`osamd.accounting.accuracy`. The file is a little longer than others, since all that can be called on the object by its
+own name is here.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from osamd.learner.decision import known_classes, share_asked
 from osamd.learner.inputs import as_row, many_samples, names_of, one_row, one_sample
 from osamd.learner.recipes import REACH, PaperRecipe, PresetRecipe, Recipe, settings_of
 from osamd.learner.resuming import require_fitting
+from osamd.learner.source import FrozenSource, recognised, sourced
 from osamd.learner.starting import StartingLearner
 from osamd.numerics import Array
 from osamd.paper.geometry import Geometry, euclidean
@@ -63,15 +65,15 @@ class OSAMD(StartingLearner):
     `features`: how many, or their names (then samples may be dictionaries or rows of a data frame); taken from the
     first sample where it is left out. `classes`: their names, two or more, or how many. It starts from nothing unless
     there is a `start` (weights with the bias last, one row a class for three and more), or by `from_source` and
-    `from_sklearn`.
+    `from_sklearn`. `source` is a fitted classifier of scikit-learn's kind, of whatever sort, that the default learner
+    keeps to until labels show that others do better; it stays as it is, and `load` needs it again.
 
     `budget` is the largest share of rounds whose label is asked for, over the whole stream, or over any
     `budget_window` rounds; `max_labels` the largest number. How readily it asks is steered so that the budget is spent,
     from `sigma` on. `floor` is the least probability of a query while the budget allows one. With a `target_accuracy`
     it asks for no more than keeps the lower end of the accuracy's interval above it, within the budget; `health` says
-    when that cannot be.
-    `expire_after`: with every `tell`, give up waiting for labels that were asked for more than so many rounds ago.
-    `window`: the rounds of the sliding accuracy.
+    when that cannot be. `expire_after`: with every `tell`, give up waiting for labels that were asked for more than so
+    many rounds ago. `window`: the rounds of the sliding accuracy.
 
     Nothing more is needed: without a `method` it is the preset (`osamd.preset`), which has no step size, asks for at
     most 5 % of the labels where no budget is given, and for which units and scales of the features do not matter.
@@ -105,6 +107,7 @@ class OSAMD(StartingLearner):
         adaptation: InnerLoops | None = None,
         label_rate: float | None = None,
         start: ArrayLike | None = None,
+        source: Any = None,
         standardise: bool | None = None,
         budget: float | None = None,
         budget_window: int | None = None,
@@ -120,6 +123,11 @@ class OSAMD(StartingLearner):
         recipe = self._recipe_of(method_name(method, of_the_paper), of_the_paper)
         self._names: list[str] | None = None
         self._encoder: SampleEncoder | None = None
+        self._source: FrozenSource | None = None
+        if source is not None:
+            alone = isinstance(recipe, PresetRecipe) and start is None
+            self._source = sourced(source, None if classes == 2 else known_classes(classes), alone=alone)
+            classes, features = self._source.classes, self._source.features if features is None else features
         asking = recipe.asking(share_asked(budget), floor)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         super().__init__(recipe, limits, known_classes(classes), expire_after, window, seed)
@@ -155,14 +163,14 @@ class OSAMD(StartingLearner):
         return PaperRecipe(kind, settings, eta, bool(given["standardise"]))
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """The learner that was saved there, to go on bit for bit."""
-        return cls._linear_only(saving.read(path), str(path))
+    def load(cls, path: str | Path, source: Any = None) -> Self:
+        """The learner that was saved there, to go on bit for bit; with its `source` model, if it has one of its own."""
+        return cls._linear_only(saving.read(path), str(path), source)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The learner whose `to_bytes` gave this."""
-        return cls._linear_only(saving.unpacked(data, "bytes"), "bytes")
+    def from_bytes(cls, data: bytes, source: Any = None) -> Self:
+        """The learner whose `to_bytes` gave this; with its `source` model, if it has one of its own."""
+        return cls._linear_only(saving.unpacked(data, "bytes"), "bytes", source)
 
     def to_state(self) -> bytes:
         """The learner as few bytes, for those who keep one learner for each of many keys: some 4 to 12 kB.
@@ -190,17 +198,24 @@ class OSAMD(StartingLearner):
         return learner
 
     @classmethod
-    def _linear_only(cls, saved: saving.Saved, name: str) -> Self:
+    def _linear_only(cls, saved: saving.Saved, name: str, source: Any) -> Self:
         if saved.content.get("kind") != "linear":
             raise InputError(f"`OSAMD.load({name!r})`: it holds a network; use osamd.NetworkOSAMD.load(path, module).")
         with one_sentence():
             require_fitting(saved)
-            return cls._revive(saved)
+            return cls._revive(saved, source)
+
+    def _like(self) -> tuple[Any, ...]:
+        return () if self._source is None else (self._source.model,)
 
     def _described(self) -> dict[str, Any]:
         width = None if self._core is None else self._core.features
         described: dict[str, Any] = {"kind": "linear", "features": self._names or width}
-        return described if self._encoder is None else described | {"encoder": self._encoder.described()}
+        if self._encoder is not None:
+            described["encoder"] = self._encoder.described()
+        if self._source is not None:
+            described["source_model"] = self._source.described(self._linear().features)
+        return described
 
     @classmethod
     def _revive(cls, saved: saving.Saved, *like: Any) -> Self:
@@ -210,6 +225,11 @@ class OSAMD(StartingLearner):
         if settings is not None:
             own = {name: getattr(settings, name) for name in OF_THE_PAPER if hasattr(settings, name)}
             own |= {"eta": content["eta"], "standardise": content["standardise"]}
+        source = next(iter(like), None)
+        if "source_model" in content:
+            own["source"] = recognised(content["source_model"], source, content["features"], content["classes"])
+        elif source is not None:
+            raise InputError("`load(source=...)`: the learner was saved without a source model; leave source out.")
         asking = cls._asking_of(content)
         learner = cls(features=content["features"], classes=content["classes"], **asking, **own)
         if "encoder" in content:
@@ -284,6 +304,8 @@ class OSAMD(StartingLearner):
         core = self._recipe.linear_core(width, len(self._classes), self._book, self._meter)
         if start is not None:
             core.start(plain.parameters(start, "OSAMD"))
+        if self._source is not None:
+            core.start_elsewhere(self._source)
         self._bind(core, partial(as_row, self._names, self._encoder))
 
     def _take_up_encoder(self, encoder: SampleEncoder) -> None:

@@ -134,7 +134,12 @@ class StartingLearner(AskTell):
 
     @classmethod
     def from_sklearn(cls, model: Any, **settings: Any) -> Self:
-        """A learner that starts from a fitted scikit-learn linear classifier, with its classes and feature names."""
+        """A learner that starts from a fitted scikit-learn classifier, with its classes and feature names.
+
+        A linear classifier gives its weights to the learner; any other is its `source`, which stays as it is.
+        """
+        if not hasattr(model, "coef_") and hasattr(model, "classes_"):
+            return cls._made(source=model, **settings)
         weights, classes, names = source.from_sklearn(model)
         return cls._made(features=names or weights.shape[-1] - 1, classes=classes, start=weights, **settings)
 

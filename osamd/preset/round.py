@@ -38,8 +38,10 @@ from osamd.preset.state import (
     FAST_BAYES,
     FAST_REGRESSION,
     FEATURES,
+    FOREIGN,
     FOREST,
     KEPT,
+    LINEAR,
     NEIGHBOURS,
     RATE,
     REGRESSION,
@@ -94,10 +96,10 @@ def observe(state: Any, work: Any, x: Any, u: float, sigma: float, floor: float)
 def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
     """Compute the probabilities of the source and of every expert."""
     classes, count = seen.mixture.shape[0], min(int(state[KEPT]), part.memory.labels.shape[0])
-    if state[SOURCED] > 0.0:
+    if state[SOURCED] == LINEAR:
         scores_into(part.source, seen.x, seen.source)
         softmax_in_place(seen.source, 1.0)
-    else:
+    elif state[SOURCED] != FOREIGN:  # a foreign source has written its own
         seen.source[:] = 1.0 / classes
     student = own(seen.shares, STUDENT, classes)
     scores_into(part.student, seen.x, student)

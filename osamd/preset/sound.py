@@ -56,7 +56,7 @@ def check_head(head: Array, rounds: int) -> None:
     capacity = head[layout.CAPACITY]
     require_that(capacity == MOST or kept <= capacity, f"head.kept is {kept}, but there is room for {capacity}")
     require_within("head.renewal", head[layout.RENEWAL], 1e-300, max(FIRST_RENEWAL, RENEWED * learned))
-    require_within("head.sourced", head[layout.SOURCED], 0, 1, whole=True)
+    require_within("head.sourced", head[layout.SOURCED], 0, layout.FOREIGN, whole=True)
     require_within("head.verified", head[layout.VERIFIED], 0.0, rounds)
     require_within("head.seed", head[layout.SEED], 1, MODULUS - 1, whole=True)
 

@@ -22,9 +22,11 @@ STUDENT, REGRESSION, FAST_REGRESSION, BAYES, FAST_BAYES, NEIGHBOURS, FOREST = ra
 
 FEATURES, CLASSES, CAPACITY, ROUNDS, KEPT, RENEWAL, SOURCED, VERIFIED, RATE, SEED = range(10)
 """Numbers at the head of the state: the three sizes; the numbers of rounds and labels learned from; the round at which
-the held scale is renewed; whether there is a source; the recent labels; the budget's rate; the state of the forest's
-generator."""
+the held scale is renewed; whether there is a source (LINEAR or FOREIGN); the recent labels; the budget's rate; the
+state of the forest's generator."""
 HEAD = 10
+LINEAR, FOREIGN = 1.0, 2.0
+"""The source is the linear model of the state, or a model elsewhere that writes its probabilities before each round."""
 FIRST_SEED = 20_220_301.0
 """The seed of the forest's generator: any positive whole number below its modulus would do."""
 UNKNOWN = -50.0
@@ -182,8 +184,14 @@ def begin(state: Array, weights: Array) -> None:
     parts = parts_of(state)
     parts.source[:] = weights
     parts.student[:] = weights
-    state[SOURCED] = 1.0
+    state[SOURCED] = LINEAR
     open_guard(parts.arbiter.guard, with_source=True)
+
+
+def begin_elsewhere(state: Array) -> None:
+    """Let a model elsewhere be the source, which writes its probabilities into the work before each round."""
+    state[SOURCED] = FOREIGN
+    open_guard(parts_of(state).arbiter.guard, with_source=True)
 
 
 def resized(state: Array, *, classes: int | None = None, capacity: int | None = None) -> Array:

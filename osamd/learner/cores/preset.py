@@ -20,6 +20,7 @@ from osamd.errors import InputError, require_place
 from osamd.learner.cores.packing import opened_state, packing
 from osamd.learner.cores.samples import LinearSamples, confirming
 from osamd.learner.decision import Observation, Said, counting, refused
+from osamd.learner.source import FrozenSource
 from osamd.numerics import Array
 from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
@@ -54,6 +55,7 @@ class PresetCore(LinearSamples):
         self._waiting = np.zeros((0, features))
         self._compiled = COMPILED
         self._leafless = False  # whether the forest is yet to be grown again from its seeds
+        self._foreign: FrozenSource | None = None
         self.confirm: Callable[..., Any] = partial(confirming(), meter)
 
     def _take(self, state: Array) -> None:
@@ -69,6 +71,8 @@ class PresetCore(LinearSamples):
     def observe(self, sample: Array, u: float) -> Observation:
         if self._leafless:
             self._grow_again()
+        if self._foreign is not None and len(sample) == self.features and np.isfinite(sample).all():
+            self._seen.source[:] = self._foreign.probabilities(sample, self._classes)
         seen = self._compiled.ask(self._state, self._work, self.book, self.meter, self._waiting, sample, u)
         self._pseudolabel = seen[2]
         return Observation._make((*seen, self._score() if seen[0] >= 0 else math.nan))
@@ -110,6 +114,14 @@ class PresetCore(LinearSamples):
     def start(self, weights: Array) -> None:
         """Let this model be the source; the first labels are then not urgent."""
         layout.begin(self._state, np.stack([-0.5 * weights, 0.5 * weights]) if self._classes == 2 else weights)
+        hasten(self.book, on=False)
+        if self._foreign is not None:
+            self.start_elsewhere(self._foreign)
+
+    def start_elsewhere(self, source: FrozenSource) -> None:
+        """Let this model be the source, which stays as it is; the student keeps its start."""
+        self._foreign = source
+        layout.begin_elsewhere(self._state)
         hasten(self.book, on=False)
 
     def gather(self, rows: Array) -> None:
@@ -212,6 +224,8 @@ class PresetCore(LinearSamples):
     def check(self) -> None:
         """Refuse a state that cannot belong to a learner."""
         check_state(self._parts, int(self.meter[ROUNDS]))
+        foreign = self._state[layout.SOURCED] == layout.FOREIGN
+        require_that(foreign == (self._foreign is not None), "its head and its source model do not fit together")
 
     def _grow_again(self) -> None:
         """Grow the forest of a state that was just read."""
