@@ -74,7 +74,7 @@ def test_a_young_learner_says_that_it_does_not_know(tmp_path):
         (lambda folder: (folder / "config.json").write_text('{"library_name": "other"}'), "not one of osamd's"),
         (lambda folder: (folder / "config.json").write_text('{"library_name": "osamd", "format": 2}'), "version 2"),
         (lambda folder: (folder / "learner.osamd").unlink(), "cannot be read"),
-        (lambda folder: osamd.OSAMD(features=2).save(folder / "learner.osamd"), "not the file that config.json"),
+        (lambda folder: osamd.OSAMD(features=3).save(folder / "learner.osamd"), "not the file that config.json"),
     ],
 )
 def test_a_spoilt_folder_is_refused_in_a_sentence(spoil, message, tmp_path):
