@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 LABEL_STUDIO := .venv-label-studio
 DOORS := .venv-doors
+SPARK := .venv-spark
 APT := test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends
 
-.PHONY: run test test-doors test-label-studio kills peers figure3 theory bench docs clean
+.PHONY: run test test-doors test-spark test-label-studio kills peers figure3 theory bench docs clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/osamd reproduce rotating-gaussian --out results/rotating-gaussian
@@ -40,6 +41,11 @@ kills: $(VENV)/.installed-test peers
 # The bridge against a real Label Studio server, which is large and gets an environment of its own.
 test-label-studio: $(VENV)/.installed-test $(LABEL_STUDIO)/.installed
 	LABEL_STUDIO=$(abspath $(LABEL_STUDIO)/bin/label-studio) $(BIN)/pytest tests/service/test_label_studio_real.py
+
+# Keyed streams on a real local Spark, which is large, needs Java 17, and gets an environment of its own.
+test-spark: $(SPARK)/.installed
+	@command -v java >/dev/null || $(APT) openjdk-17-jre-headless >/dev/null 2>&1 || echo "no Java: tests on Spark are skipped"
+	$(SPARK)/bin/python -m pytest tests/spark -rs
 
 # Ray and MLflow are large and get an environment of their own, which also sees that of the tests.
 test-doors: $(VENV)/.installed-test $(DOORS)/.installed
@@ -78,5 +84,10 @@ $(DOORS)/.installed: pyproject.toml constraints.txt
 	echo $(abspath $(VENV))/lib/python3.*/site-packages > $$(echo $(DOORS)/lib/python3.*/site-packages)/tests.pth
 	@touch $@
 
+$(SPARK)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[spark]" pytest hypothesis
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(BENCH) $(LABEL_STUDIO) $(DOORS) results site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(SPARK) $(LABEL_STUDIO) $(DOORS) results site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -33,6 +33,7 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.tables",
     ],
     "The service": ["osamd.client"],
+    "Many keys": ["osamd.spark", "osamd.spark.keyed"],
     "Other libraries": [
         "osamd.adapters.sklearn",
         "osamd.adapters.river",
