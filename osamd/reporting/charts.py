@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import NamedTuple
 
-WIDTH, HEIGHT = 720, 300
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 36
+WIDTH, HEIGHT = 720, 320
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 50
 COLOURS = 7
 """Colours of lines, those of Okabe and Ito, which colour-blind people can tell apart."""
 
@@ -106,7 +106,7 @@ def svg(chart: Chart) -> str:
     named = zip(chart.x, chart.x_names, strict=True) if chart.x_names else ((x, f"{x:,g}") for x in ticks(first, last))
     for x, name in named:
         anchor = "start" if chart.x_names and x == first else "end" if chart.x_names and x == last else "middle"
-        at = f'x="{across(x):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="{anchor}"'
+        at = f'x="{across(x):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="{anchor}"'
         parts.append(f"<text {at}>{escape(name)}</text>")
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(f'<text x="{middle:.0f}" y="{HEIGHT - 4}" text-anchor="middle">{escape(chart.x_label)}</text>')
