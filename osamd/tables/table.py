@@ -220,6 +220,8 @@ def _opened(
         raise InputError(f"{source.name} has a header and no rows; give a table with rows.")
     if warmup is None:
         warmup = first.rows
+    elif first.rows == 1:
+        raise InputError(f"{source.name} has a single row, and nothing can be learned from it; give a longer table.")
     elif first.rows <= warmup:
         raise InputError(
             f"{source.name} has {first.rows} rows, and the warm-up takes {warmup}; give a smaller one by"

@@ -320,6 +320,7 @@ GOOD = "x,c,kind\n" + "1,u,a\n2,v,b\n" * 40
         ("", {}, "data.csv is empty"),
         ("\n\n", {}, "data.csv is empty"),
         ("x,c,kind\n", {}, "a header and no rows"),
+        ("x,c,kind\n1,u,a\n", {}, "data.csv has a single row"),
         (GOOD, {"warmup": 80}, "has 80 rows, and the warm-up takes 80; give a smaller one by warmup=40"),
         (
             GOOD,
