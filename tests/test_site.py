@@ -59,6 +59,7 @@ NOT_FOR_USERS = {
     "osamd.learner",
     "osamd.learner.backbone",
     "osamd.learner.features",
+    "osamd.learner.blocks",
     "osamd.learner.former",
     "osamd.learner.low_rank",
     "osamd.learner.inputs",

@@ -134,23 +134,22 @@ def tally(meter: Array, window: bool) -> Tally:
         blocks = meter[at.SEEN : RINGS].reshape(-1, BINS)
         return Tally(meter[at.ROUNDS], meter[at.ASKED], blocks[:3], blocks[3], blocks[4], blocks[5:8], blocks[8:])
     rounds = window_of(meter)
-    told = rounds.told
-    right = told.label == told.decision
+    told, right = rounds.label >= 0.0, rounds.label == rounds.decision
     return Tally(
         len(rounds.label),
         rounds.asked,
-        _by_bin(rounds.where(rounds.probability > 0.0), (0.0, 1.0, 2.0)),
-        _by_bin(told, (0.0,))[0],
-        _by_bin(told.where(~right), (0.0,))[0],
-        _by_bin(told.where(right), (1.0, 2.0, 3.0)),
-        _by_bin(told.where(~right), (1.0, 2.0, 3.0)),
+        _by_bin(rounds, rounds.probability > 0.0, (0.0, 1.0, 2.0)),
+        _by_bin(rounds, told, (0.0,))[0],
+        _by_bin(rounds, told & ~right, (0.0,))[0],
+        _by_bin(rounds, told & right, (1.0, 2.0, 3.0)),
+        _by_bin(rounds, told & ~right, (1.0, 2.0, 3.0)),
     )
 
 
-def _by_bin(rounds: Window, powers: tuple[float, ...]) -> Array:
-    """The sums of 1 / p^j over the rounds of every bin, for these j."""
-    where = rounds.bin.astype(np.int64)
-    return np.array([np.bincount(where, rounds.probability**-j, BINS) for j in powers])
+def _by_bin(rounds: Window, chosen: NDArray[np.bool_], powers: tuple[float, ...]) -> Array:
+    """The sums of 1 / p^j over the chosen rounds of every bin, for these j."""
+    where, probability = rounds.bin[chosen].astype(np.int64), rounds.probability[chosen]
+    return np.array([np.bincount(where, probability**-j, BINS) for j in powers])
 
 
 class Errors(NamedTuple):

@@ -58,11 +58,9 @@ class AskTell(PersistentLearner):
         decision = Decision(number, seen, self, u)
         self._held = decision
         if seen.query:
-            decision._sample = self._core.last()
-            self._pending[number] = decision
-            self._await_labels()
-        if self._limits.target is not None and self._rounds % CHECK_EVERY == 0:
-            steer_to_target(self._book, self._meter)
+            self._await(decision)
+        if self._limits.target is not None:
+            self._steer()
         return decision
 
     def tell(self, decision: Decision | int, y: Any = None) -> None:
@@ -150,6 +148,18 @@ class AskTell(PersistentLearner):
     def _draw(self) -> list[float]:
         self._uniforms = self._generator.random(DRAWS)[::-1].tolist()
         return self._uniforms
+
+    def _await(self, query: Decision) -> None:
+        """Let the query in hand wait for its label."""
+        self._held = query
+        query._sample = self._core.last()
+        self._pending[query.id] = query
+        self._await_labels()
+
+    def _steer(self) -> None:
+        """Keep to the target accuracy, if there is one, every few rounds."""
+        if self._limits.target is not None and self._rounds % CHECK_EVERY == 0:
+            steer_to_target(self._book, self._meter)
 
     def _set_aside(self, held: Decision) -> None:
         """Keep the sample of the decision in hand, because the core is about to observe another one."""

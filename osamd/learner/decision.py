@@ -111,8 +111,8 @@ class Core(Protocol):
         `weight` is the least probability of asking divided by that of this query; 0 if the label was not asked for.
         """
 
-    def await_labels(self, samples: list[Any]) -> None:
-        """Take note of the samples of the newest pending queries."""
+    def await_labels(self, samples: Iterable[Any]) -> None:
+        """Take note of the samples of the pending queries, the newest first."""
 
     def confirm(self, t: int, probability: float, expected: float, decision: int, pseudolabel: int, y: int) -> Any:
         """Enter the label of a query into the meter: `osamd.accounting.accuracy.confirm`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from osamd.accounting.health import Health, health
 from osamd.errors import require_whole
 from osamd.learner.decision import Core, Decision
 from osamd.learner.recipes import Recipe
-from osamd.preset.pending import NEWEST_PENDING
 from osamd.streams.base import query_generator
 
 
@@ -88,6 +86,10 @@ class ReportingLearner(ABC):
     def accuracy(self, *, window: bool = False, level: float = 0.9) -> accuracies.Accuracy:
         """The accuracy over all rounds or over the window, estimated only from the labels that were asked for."""
         return accuracies.accuracy(self._meter, window=window, level=level)
+
+    def recent_rounds(self) -> accuracies.Window:
+        """The rounds of the window, one number per round in each column."""
+        return accuracies.window_of(self._meter)
 
     def gain(self, *, window: bool = False, level: float = 0.9) -> gain.Gain:
         """The accuracy minus that of the unchanged source model, estimated from the labels that were asked for.
@@ -175,5 +177,4 @@ class ReportingLearner(ABC):
     def _await_labels(self) -> None:
         """Let the core know the newest pending queries."""
         if self._core is not None:
-            newest = itertools.islice(reversed(self._pending.values()), NEWEST_PENDING)
-            self._core.await_labels([query._sample for query in newest])
+            self._core.await_labels(query._sample for query in reversed(self._pending.values()))

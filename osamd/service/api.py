@@ -10,13 +10,14 @@ from starlette.concurrency import run_in_threadpool
 
 from osamd import __version__
 from osamd.service import admin_routes, auth, desk_routes, routes, sse, web
-from osamd.service.access import ServiceParts
+from osamd.service.access import SampleRoute, ServiceParts
 from osamd.service.alarm import Alarm
 from osamd.service.engine import Engine
 from osamd.service.guard import Guard
 from osamd.service.log import Log
 from osamd.service.metrics import Metrics
 from osamd.service.refusals import HANDLERS
+from osamd.service.shortcut import Shortcut
 from osamd.service.telemetry import Tracing
 from osamd.service.wire import responses
 
@@ -76,6 +77,7 @@ def make_app(
         responses={code: {"model": responses.Error} for code in (400, 401, 403, 404, 408, 409, 413, 415, 422, 503)},
     )
     app.state.parts = parts
+    app.add_middleware(Shortcut, route=next(one for one in routes.samples.routes if isinstance(one, SampleRoute)))
     app.add_middleware(parts.metrics.timed)
     app.add_middleware(Guard, hosts=hosts)
     app.include_router(routes.samples)

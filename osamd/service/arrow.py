@@ -17,8 +17,8 @@ from osamd.numerics import Array
 from osamd.service.access import ServiceParts
 from osamd.service.desk import Refusal
 from osamd.service.display import Display
-from osamd.service.engine import ReceivedSample
 from osamd.service.log import Event
+from osamd.service.samples import ReceivedSample
 from osamd.service.schema import LARGEST, Schema
 from osamd.service.wire.values import CLIENT_ID
 

@@ -168,6 +168,8 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA busy_timeout=10000")
+    cursor.execute("PRAGMA cache_size=-16384")  # KiB: a large transaction is not written twice
+    cursor.execute("PRAGMA wal_autocheckpoint=4000")  # pages: fewer syncs; what a crash leaves is read in 0.1 s
     cursor.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten
     cursor.close()
 

@@ -11,12 +11,13 @@ import logging
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
 
 from osamd.errors import InputError
+from osamd.learner.blocks import PlayedRounds
 from osamd.numerics import Array
 from osamd.service import log as logs
 from osamd.service import standing
@@ -26,23 +27,16 @@ from osamd.service.desk import LabelDesk, Refusal
 from osamd.service.display import Display, keep_displays
 from osamd.service.fold import folded
 from osamd.service.log import Event, Log
+from osamd.service.samples import ReceivedSample, sample_events
 from osamd.service.state import ServiceState, try_out
 from osamd.service.tables import points
 
 SNAPSHOT_EVERY = 20_000
 """Events between two snapshots; a start replays at most this many."""
 POINT_EVERY = 100
-"""Rounds between two points of the history."""
+"""Rounds between two points of the history, up to a thousand points; after them, ten times as many."""
 LOOK = 1.0
 """Seconds that a request for the status waits for a slow commit; then it gets the last known status."""
-
-
-class ReceivedSample(NamedTuple):
-    """A sample as it comes from a request; only people see `display`."""
-
-    client_id: str | None
-    row: Array
-    display: Display | None = None
 
 
 class Engine(Changes):
@@ -115,19 +109,21 @@ class Engine(Changes):
             if name is not None and seen.setdefault(name, row.tobytes()) != row.tobytes():
                 raise Refusal("id-reused", f"the id {name!r} was used for another sample; give each sample its own.")
         told: list[Event | Refusal] = []
-        usual = len(given) > 1 and not self._live.larger(np.array([one.row for one in given]))
+        run: list[ReceivedSample] = []
+        names: set[str] = set()
         for one in given:
-            event = None if one.client_id is None else known.get(one.client_id)
-            if event is None:
-                try:
-                    event = self._round(one, usual)
-                except (InputError, Refusal) as error:
-                    told.append(error if isinstance(error, Refusal) else Refusal("refused", str(error)))
+            if one.client_id is not None:
+                if one.client_id in names:
+                    told += self._rounds(run)
+                    run, names = [], set()
+                event = known.get(one.client_id) or self._fresh.get(one.client_id)
+                if event is not None:
+                    told += [*self._rounds(run), event]
+                    run = []
                     continue
-                if one.client_id is not None:
-                    known[one.client_id] = event
-            told.append(event)
-        return told
+                names.add(one.client_id)
+            run.append(one)
+        return told + self._rounds(run)
 
     # These may be called from any thread.
 
@@ -170,7 +166,7 @@ class Engine(Changes):
         with self._log.reading() as connection:
             pending = [decision.id for decision in fold.learner.pending]
             self._desk.restore(connection, pending, self._clock())
-            since = fold.learner.rounds - fold.learner.rounds % POINT_EVERY
+            since = fold.learner.rounds - fold.learner.rounds % _point_every(fold.learner.rounds)
             self._decided = logs.decided_since(connection, since, len(fold.learner.classes))
         self._committed = fold.seq
         self._fold = fold
@@ -202,37 +198,56 @@ class Engine(Changes):
     def _drop_rows(self) -> None:
         self._rows, self._points, self._displays, self._fresh = [], [], [], {}
 
-    def _round(self, sample: ReceivedSample, usual: bool) -> Event:
-        live, row = self._live, sample.row
-        if not usual:
-            self._refuse_wild(row)
-        decision = live.play(row, usual)
-        seen = decision._seen
-        event = self._write(
-            "sample",
-            decision.id,
-            client_id=sample.client_id,
-            features=row.tobytes(),
-            draw=decision.draw,
-            decision=int(seen.label),
-            pseudolabel=int(seen.pseudolabel),
-            margin=float(seen.margin),
-            probability=float(seen.probability),
-            query=decision.query,
-            withheld=decision.withheld,
-            score=_score_bytes(seen.score),
-        )
-        if sample.client_id is not None:
-            self._fresh[sample.client_id] = event
-        self._decided[event.decision] += 1
-        if decision.query:
-            self._desk.add(event)
-            if sample.display is not None:
-                self._displays.append((event.round, sample.display))
+    def _rounds(self, samples: Sequence[ReceivedSample]) -> list[Event | Refusal]:
+        """Play the rounds of new samples in blocks, each of which ends where the desk or the history has work."""
+        if not samples:
+            return []
+        rows = samples[0].row[None] if len(samples) == 1 else np.array([one.row for one in samples])
+        unusual = self._live.larger(rows).nonzero()[0].tolist()
+        told: list[Event | Refusal] = []
+        while (at := len(told)) < len(samples):
+            if unusual and unusual[0] < at:
+                unusual.pop(0)
+                continue
+            usual = not unusual or at < unusual[0]
+            end = at + 1 if not usual else min([*unusual[:1], len(samples), at + self._undisturbed()])
+            try:
+                if not usual:
+                    self._refuse_wild(rows[at])
+                played = self._live.play(rows[at:end], usual)
+            except (InputError, Refusal) as error:
+                told.append(error if isinstance(error, Refusal) else Refusal("refused", str(error)))
+                continue
+            told += self._played(played, samples[at : at + len(played)], rows[at : at + len(played)])
+        return told
+
+    def _undisturbed(self) -> int:
+        """The rounds up to the next point of the history, or to the next query that expires if that comes first."""
+        rounds, after = self._live.learner.rounds, self.state.config.expire_after
+        most = _point_every(rounds) - rounds % _point_every(rounds)
+        oldest = next(iter(self._desk.waiting), None)
+        return most if oldest is None or after is None else max(1, min(most, oldest + after + 2 - rounds))
+
+    def _played(self, played: PlayedRounds, samples: Sequence[ReceivedSample], rows: Array) -> list[Event]:
+        """Write the events of a block of rounds, and do what its end calls for."""
+        live = self._live
+        events = sample_events(live.seq + 1, self._clock(), played, [one.client_id for one in samples], rows)
+        self._rows += events
+        last = events[-1]
+        live.count(last, len(events))
+        for event in events:
+            if event.client_id is not None:
+                self._fresh[event.client_id] = event
+        for place in played.seen.label:
+            self._decided[place] += 1
+        if played.query is not None:
+            self._desk.add(last)
+            if samples[-1].display is not None:
+                self._displays.append((last.round, samples[-1].display))
         self._make_room()
-        if live.learner.rounds % POINT_EVERY == 0:
-            self._points.append({"round": live.learner.rounds, "body": json.dumps(self._point(event.at))})
-        return event
+        if live.learner.rounds % _point_every(live.learner.rounds) == 0:
+            self._points.append({"round": live.learner.rounds, "body": json.dumps(self._point(last.at))})
+        return events
 
     def _refuse_wild(self, row: Array) -> None:
         place = self._live.wild(row)
@@ -263,6 +278,6 @@ class Engine(Changes):
         return int(self._clock() // 86_400)
 
 
-def _score_bytes(score: Any) -> bytes:
-    """The score of a decision as the log stores it: one number, or one per class."""
-    return struct.pack("<d", score) if type(score) is float else np.asarray(score, dtype=np.float64).tobytes()
+def _point_every(rounds: int) -> int:
+    """The rounds between two points of the history, after this many rounds."""
+    return POINT_EVERY if rounds < 1000 * POINT_EVERY else 10 * POINT_EVERY

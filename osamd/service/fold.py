@@ -7,9 +7,11 @@ import logging
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from osamd.errors import InputError
-from osamd.learner.decision import Decision
+from osamd.learner import blocks
+from osamd.learner.blocks import PlayedRounds
 from osamd.numerics import Array
 from osamd.service.log import Event, Log, Snapshot
 from osamd.service.schema import NamedClass
@@ -51,9 +53,9 @@ class Fold:
             self.sizes = np.array(counts.pop("sizes", self.sizes))
             self.today |= counts
 
-    def larger(self, rows: Array) -> bool:
-        """Whether a feature of these samples is larger than any before."""
-        return bool((np.abs(rows) > self.sizes).any())
+    def larger(self, rows: Array) -> NDArray[np.bool_]:
+        """Whether a feature of a sample is larger than any before, for each of these samples."""
+        return np.asarray((np.abs(rows) > self.sizes).any(axis=-1))
 
     def wild(self, row: Array) -> int | None:
         """The feature that is larger than any before by a factor that no drift explains; None if there is none."""
@@ -67,23 +69,21 @@ class Fold:
         place = int(np.argmax(np.abs(row) - most * usual))
         return place if largest > 0.0 and abs(row[place]) > most * usual[place] else None
 
-    def play(self, row: Array, usual: bool = False) -> Decision:
-        """Play a round, except for the label of a query; `usual`: the sample is known not to be `larger`."""
-        decision = self.learner.ask(self.state.sample(row))
-        if not decision.query:
-            self.learner.tell(decision)
-        if not usual and self.larger(row):
-            np.maximum(self.sizes, np.abs(row), out=self.sizes)
-        return decision
+    def play(self, rows: Array, usual: bool) -> PlayedRounds:
+        """Play rounds until one is a query, which stays open; `usual`: the samples are known not to be `larger`."""
+        played = blocks.play(self.learner, self.state.samples(rows))
+        if not usual:
+            np.maximum(self.sizes, np.abs(rows[: len(played)]).max(axis=0), out=self.sizes)
+        return played
 
-    def count(self, event: Event) -> None:
-        """Add an event to the counts."""
+    def count(self, event: Event, rounds: int = 1) -> None:
+        """Add an event to the counts, or the rounds of a block up to this event, of which no other is a query."""
         self.seq = event.seq
         day = int(event.at // 86_400)
         if day != self.today["day"]:
             self.today = {"day": day, "rounds": 0, "asked": 0, "told": 0}
         if event.kind == "sample":
-            self.today["rounds"] += 1
+            self.today["rounds"] += rounds
             self.today["asked"] += bool(event.query)
         elif event.kind == "label":
             self.today["told"] += 1
@@ -122,7 +122,11 @@ class Fold:
 
     def _repeat_sample(self, event: Event) -> None:
         assert event.features is not None
-        decision = self.play(np.frombuffer(event.features).copy())
+        row = np.frombuffer(event.features).copy()
+        decision = self.learner.ask(self.state.samples(row[None])[0])
+        if not decision.query:
+            self.learner.tell(decision)
+        np.maximum(self.sizes, np.abs(row), out=self.sizes)
         found = decision.id, decision.draw, decision.query, decision.margin
         if found == (event.round, event.draw, event.query, event.margin):
             return

@@ -28,6 +28,7 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+_ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class Guard:
@@ -77,9 +78,7 @@ def _with_headers(send: Send) -> Send:
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             present = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = list(message["headers"]) + [
-                (name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present
-            ]
+            message["headers"] = list(message["headers"]) + [one for one in _ENCODED if one[0] not in present]
         await send(message)
 
     return with_headers

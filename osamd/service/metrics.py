@@ -56,6 +56,7 @@ class Metrics:
             registry=self._registry,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0),
         )
+        self._series: dict[tuple[str, str], Any] = {}
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
@@ -93,7 +94,10 @@ class Metrics:
                 if message["type"] == "http.response.start":
                     route = getattr(scope.get("route"), "path", "other")
                     labels = (route, str(message["status"]))
-                    self._seconds.labels(*labels).observe(time.perf_counter() - start)
+                    series = self._series.get(labels)
+                    if series is None:
+                        series = self._series[labels] = self._seconds.labels(*labels)
+                    series.observe(time.perf_counter() - start)
                 await send(message)
 
             await app(scope, receive, seen)

@@ -159,7 +159,7 @@ def _sample(
 ) -> None:
     assert event.features is not None
     assert event.probability is not None
-    decision = learner.ask(state.sample(np.frombuffer(event.features).copy()))
+    decision = learner.ask(state.samples(np.frombuffer(event.features).copy()[None])[0])
     chosen, pseudolabel = learner.classes.index(decision.label), learner.classes.index(decision.pseudolabel)
     guess = accuracies.expect(meter, decision.margin, event.probability, bool(event.query), chosen, pseudolabel)
     if event.query:

@@ -27,8 +27,8 @@ from osamd.service.access import (
 )
 from osamd.service.desk import AnsweredQuery, Refusal
 from osamd.service.display import Display
-from osamd.service.engine import ReceivedSample
 from osamd.service.refusals import Refused
+from osamd.service.samples import ReceivedSample
 from osamd.service.wire import reports, requests, responses, values
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute)
@@ -165,7 +165,10 @@ def status(parts: App, who: Anyone) -> Response:
 
 @router.get("/history", tags=["status"], response_model=reports.History)
 def history(parts: App, who: Anyone, points: Annotated[int, Query(ge=2, le=5000)] = 300) -> Response:
-    """The history: a point per hundred rounds, thinned to at most `points`. The points were stored as JSON."""
+    """The history: a point per hundred rounds (per thousand after 100,000 rounds), thinned to at most `points`.
+
+    The points were stored as JSON.
+    """
     listed = ",".join(parts.log.points(points))
     classes = json.dumps(parts.classes)
     return Response(f'{{"points":[{listed}],"classes":{classes}}}', media_type="application/json")

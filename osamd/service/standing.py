@@ -67,7 +67,7 @@ def _wilson(count: int, number: int) -> tuple[float | None, float | None]:
 def point(live: Fold, pending: int, decided: Array, at: float) -> dict[str, Any]:
     """One point of the history; `decided` counts the decisions for each class since the point before."""
     learner = live.learner
-    whole, recent, health = learner.accuracy(), learner.accuracy(window=True), learner.health()
+    whole, recent, rounds = learner.accuracy(), learner.accuracy(window=True), learner.recent_rounds()
     shares = decided / max(1.0, decided.sum())
     return {
         "round": learner.rounds,
@@ -82,8 +82,8 @@ def point(live: Fold, pending: int, decided: Array, at: float) -> dict[str, Any]
         "told": learner.told,
         "expired": learner.expired,
         "pending": pending,
-        "margin": _number(health.margin),
-        "disagreement": _number(health.disagreement),
+        "margin": _number(float(rounds.margin.mean())),
+        "disagreement": _number(float(rounds.disagreement.mean())),
         "decided": [round(share, 4) for share in shares.tolist()],
     }
 

@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 
 from osamd.errors import InputError
 from osamd.files import together
-from osamd.learner import saving
+from osamd.learner import blocks, saving
 from osamd.learner.ask_tell import AskTell
 from osamd.numerics import Array
 from osamd.service import trust
@@ -131,9 +131,9 @@ class ServiceState:
         network: AskTell = networks().from_bytes(self._start if data is None else data, module)
         return network
 
-    def sample(self, row: Array) -> Array:
-        """The row in the shape that the learner takes."""
-        return row if self.config.shape is None else row.reshape(self.config.shape)
+    def samples(self, rows: Array) -> Array:
+        """The rows in the shape that the learner takes."""
+        return rows if self.config.shape is None else rows.reshape(len(rows), *self.config.shape)
 
 
 def create(
@@ -254,10 +254,10 @@ def _fault(error: Exception) -> str:
 
 
 def try_out(learner: AskTell, config: Config) -> None:
-    """Play one round on a copy, to check that the learner accepts such samples, and to compile it."""
-    row = np.zeros(config.samples.features)
-    decision = learner.ask(row if config.shape is None else row.reshape(config.shape))
-    learner.tell(decision, learner.classes[0])
+    """Play a round and a block on a copy, to check that the learner accepts such samples, and to compile both."""
+    rows = np.zeros((2, *(config.shape or [config.samples.features])))
+    learner.tell(learner.ask(rows[0]), learner.classes[0])
+    blocks.play(learner, rows)
 
 
 def _schema_of(learner: AskTell, title: str) -> Schema:

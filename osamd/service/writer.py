@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 MOST_WAITING = 512
 """The most queued requests; others are refused as overload."""
-GROUP = 500
+GROUP = 2000
 """Samples and other requests per transaction, after which no further request joins it."""
 RETRY = 1.0
 """Seconds after which a failed log is tried again, if no request comes sooner."""

@@ -37,6 +37,33 @@ def test_a_client_id_that_is_repeated_gets_the_recorded_decision(service):
     service.agrees()
 
 
+@pytest.mark.parametrize("method", [{"sigma": None, "budget": 0.3}, {"sigma": 0.5}], ids=["default", "osamd"])
+def test_a_batch_is_its_samples_one_by_one(tmp_path, method):
+    """With queries that expire or are too many, values too large, ids that come again, and points of the history."""
+    told, bit = [], []
+    samples = [(f"id-{n % 70}" if n % 3 == 0 else None, row(n % 70 if n % 3 == 0 else n)) for n in range(240)]
+    for wild in (150, 151, 180):
+        samples[wild] = (None, 1e7 * row(wild))
+    for name, size in (("single", 1), ("some", 7), ("whole", 240)):
+        state = linear_state(
+            tmp_path / name, limits={"expire_after": 25, "max_pending": 6}, **(method or {"sigma": None})
+        )
+        with Service(state, state.log_file) as service:
+            outcomes = []
+            for start in range(0, 240, size):
+                outcomes += service.do("observe", samples[start : start + size])
+            service.agrees()
+            told.append(
+                ([getattr(one, "code", one) for one in outcomes], service.events, service.waiting, service.points)
+            )
+            bit.append(bits(service.learner))
+    assert told[0] == told[1] == told[2]
+    assert bit[0] == bit[1] == bit[2]
+    codes = [one for one in told[0][0] if isinstance(one, str)]
+    assert codes == ["wild"] * 3
+    assert {event.kind for event in told[0][1]} == {"sample", "expire"}
+
+
 def test_a_client_id_that_is_repeated_inside_a_batch_is_one_round(service):
     once, again, other = service.send(1, 1, 2, ids=True)
     assert once == again

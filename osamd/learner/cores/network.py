@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,7 +52,7 @@ class NetworkSamples(ABC):
     def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
         """What the networks say about a sample; the sample and its score are kept."""
 
-    def await_labels(self, samples: list[Tensor]) -> None:  # noqa: B027
+    def await_labels(self, samples: Iterable[Tensor]) -> None:  # noqa: B027
         """Networks ask without regard to the labels that are pending."""
 
     @abstractmethod

@@ -9,36 +9,20 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN
 from osamd.checks import ROUNDING, require_finite_in, require_within
 from osamd.compiled.blocks import kind_of_round, once
-from osamd.compiled.lowering import NUMBER, VECTOR, WHOLE, jit_for, lower
-from osamd.compiled.memory import (
-    AFTER,
-    FEATURES,
-    FLOOR,
-    MARGIN,
-    PROBABILITY,
-    PSEUDOLABEL,
-    SCORE,
-    SIGMA,
-    STUDENT,
-    TEACHER,
-    class_scores,
-    memory_of,
-    params,
-    sample,
-)
-from osamd.compiled.stepwise import halves
+from osamd.compiled.memory import AFTER, STUDENT, TEACHER, class_scores, memory_of, params, sample
 from osamd.errors import InputError, require_place
 from osamd.learner.cores.packing import packing
+from osamd.learner.cores.paper_halves import compiled_halves, compiled_rounds, parts
+from osamd.learner.cores.playing import Observations, observations, played
 from osamd.learner.cores.samples import LinearSamples, confirming
-from osamd.learner.decision import Observation, Said, counting, refused
+from osamd.learner.decision import Observation
 from osamd.numerics import Array
 from osamd.paper.geometry.base import DecisionSet
 from osamd.paper.methods import Learner
@@ -54,6 +38,9 @@ class LinearCore(LinearSamples):
         " the L2 term."
     )
 
+    in_blocks = True
+    """Whether rounds can be played in blocks."""
+
     def __init__(self, learner: Learner, book: Array, meter: Array, standardise: bool) -> None:
         super().__init__(learner.model.features)
         self._learner = learner
@@ -62,7 +49,7 @@ class LinearCore(LinearSamples):
         ends = len(start) + 3 + np.cumsum([0, len(book), len(meter), len(statistics)])
         start[AFTER] = len(start)
         kind = f"ask {kind_of_round(learner)}"
-        self._halves = once(kind, learner, lambda: _compiled(learner, standardise), standardise)
+        self._halves = once(kind, learner, lambda: compiled_halves(learner, standardise), standardise)
         self.standardise, self._several = standardise, learner.model.classes > 2
         self._take(np.concatenate([start, ends[:3], book, meter, statistics]))
 
@@ -81,6 +68,19 @@ class LinearCore(LinearSamples):
             seen = (*seen[:-1], self._deciding.copy())
         return Observation._make(seen)
 
+    def play(self, rows: Array, draws: Array) -> Observations:
+        """Rounds without labels, until one is a query: see `osamd.learner.blocks`."""
+        classes = self._learner.model.classes
+        numbers, scores = played(self._block, self._memory, rows, draws, classes if classes > 2 else 1)
+        return observations(numbers, scores if classes > 2 else scores[:, 0])
+
+    @cached_property
+    def _block(self) -> Any:
+        """The compiled rounds of a block; only the service needs them, and they take seconds to compile."""
+        learner, standardise = self._learner, self.standardise
+        kind = f"block {kind_of_round(learner)}"
+        return once(kind, learner, lambda: compiled_rounds(learner, standardise), standardise)
+
     def learn(self, y: int, weight: float = 0.0) -> None:
         self._tell(y)
 
@@ -90,7 +90,7 @@ class LinearCore(LinearSamples):
         return last
 
     def probabilities(self, score: Any) -> list[float]:
-        if np.ndim(score) == 0:
+        if type(score) is float or np.ndim(score) == 0:  # the first is quicker
             second = 1.0 / (1.0 + math.exp(-score)) if score >= 0.0 else 1.0 - 1.0 / (1.0 + math.exp(score))
             return [1.0 - second, second]
         shares = np.exp(score - score.max())
@@ -189,80 +189,3 @@ def _require_inside(name: str, weights: Array, inside: DecisionSet) -> None:
     if inside.radius < math.inf:
         length = float(np.linalg.norm(weights.ravel(), inside.p))
         require_within(f"the norm of {name}", length, 0.0, inside.radius * (1.0 + ROUNDING))
-
-
-def parts(memory: Any) -> Any:
-    """Book, meter and statistics: views of the memory."""
-    at = int(memory[AFTER])
-    book, meter, statistics = int(memory[at]), int(memory[at + 1]), int(memory[at + 2])
-    return memory[book:meter], memory[meter:statistics], memory[statistics:]
-
-
-def standardised(statistics: Any, x: Any) -> Any:
-    """x standardised by the mean and deviation of all samples learned so far and of x itself.
-
-    The statistics hold the number of samples, then means, sums of squared deviations, x as it came, and x standardised.
-    A feature that has not varied yet becomes 0.
-    """
-    n, d = statistics[0] + 1.0, x.shape[0]
-    means, squares = statistics[1 : 1 + d], statistics[1 + d : 1 + 2 * d]
-    raw, scaled = statistics[1 + 2 * d : 1 + 3 * d], statistics[1 + 3 * d : 1 + 4 * d]
-    for i in range(d):
-        raw[i] = x[i]
-        mean = means[i] + (x[i] - means[i]) / n
-        variance = (squares[i] + (x[i] - means[i]) * (x[i] - mean)) / n
-        scaled[i] = (x[i] - mean) / math.sqrt(variance) if variance > 1e-24 * mean * mean else 0.0 * x[i]
-        if not variance < math.inf:
-            scaled[i] = math.nan  # refuses the sample: such a square would hide the feature forever
-    return scaled
-
-
-def gather(statistics: Any) -> Any:
-    """Welford's step for the sample standardised last."""
-    d = (statistics.shape[0] - 1) // 4
-    means, squares, raw = statistics[1 : 1 + d], statistics[1 + d : 1 + 2 * d], statistics[1 + 2 * d : 1 + 3 * d]
-    statistics[0] += 1.0
-    for i in range(d):
-        delta = raw[i] - means[i]
-        means[i] += delta / statistics[0]
-        squares[i] += delta * (raw[i] - means[i])
-
-
-def flat_score(memory: Any) -> Any:
-    return memory[SCORE]
-
-
-def first_score(memory: Any) -> Any:
-    return class_scores(memory).deciding[0]
-
-
-def _compiled(learner: Learner, standardise: bool) -> tuple[Any, ...]:
-    observe: Any
-    learn: Any
-    observe, learn = (lower(half) for half in halves(learner))
-    score = flat_score if kind_of_round(learner) == "flat" else first_score
-    for helper in (parts, standardised, gather, score, refused):
-        lower(helper)
-
-    def decide(memory: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
-        memory[SIGMA], memory[FLOOR] = sigma, floor
-        if x.shape[0] != int(memory[FEATURES]):
-            return refused()
-        label, query = observe(memory, standardised(parts(memory)[2], x) if standardise else x, u)
-        if label < 0:
-            return refused()
-        pseudolabel, margin, probability = int(memory[PSEUDOLABEL]), memory[MARGIN], memory[PROBABILITY]
-        return Said(label, query, pseudolabel, margin, probability, margin, NO_SOURCE, NOT_GIVEN)
-
-    count = lower(counting(lower(decide)))
-
-    def ask(memory: Any, x: Any, u: Any) -> Any:
-        book, meter, _ = parts(memory)
-        return count(memory, book, meter, x, u) + (score(memory),)  # noqa: RUF005 (numba takes no starred tuples)
-
-    def tell(memory: Any, y: Any) -> Any:
-        learn(memory, y)
-        if standardise:
-            gather(parts(memory)[2])
-
-    return jit_for(ask, VECTOR, VECTOR, NUMBER), jit_for(tell, VECTOR, WHOLE)

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
-from collections.abc import Callable
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from osamd.accounting import book as books
-from osamd.accounting.meter import NO_SOURCE, ROUNDS, widened
+from osamd.accounting.meter import ROUNDS, widened
 from osamd.accounting.packing import BAD
 from osamd.accounting.steering import hasten
 from osamd.checks import require_that
-from osamd.compiled.lowering import NUMBER, TABLE, VECTOR, WHOLE, WHOLES, jit_for, lower
 from osamd.errors import InputError, require_place
 from osamd.learner.cores.packing import opened_state, packing
+from osamd.learner.cores.playing import Observations, observations, played
+from osamd.learner.cores.preset_halves import COMPILED
 from osamd.learner.cores.samples import LinearSamples, confirming
-from osamd.learner.decision import Observation, Said, counting, refused
+from osamd.learner.decision import Observation
 from osamd.learner.source import FrozenSource
 from osamd.numerics import Array
 from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
-from osamd.preset.arbiter import HEAD_START, LEFT_OUT, POWER, dissent, likeliest
 from osamd.preset.memory import LEAST, MOST
-from osamd.preset.pending import NEWEST_PENDING, close_to_pending
-from osamd.preset.round import gather, learn, observe, remember
+from osamd.preset.pending import NEWEST_PENDING
 from osamd.preset.scale import HORIZON
 from osamd.preset.sound import CAPACITIES, check_capacity, check_state
 from osamd.preset.views import named
@@ -37,9 +37,6 @@ FROM_SOURCE = MOST // 2
 
 NOT_ALWAYS_SAVED = ("forest.grown", "forest.seeds")
 """Parts of the state that earlier files do not hold; 0 says that they are unknown."""
-
-LARGEST = 1e150
-"""Larger features are refused: the sum of their squares may overflow."""
 
 
 class PresetCore(LinearSamples):
@@ -77,8 +74,24 @@ class PresetCore(LinearSamples):
         self._pseudolabel = seen[2]
         return Observation._make((*seen, self._score() if seen[0] >= 0 else math.nan))
 
-    def await_labels(self, samples: list[Array]) -> None:
-        newest = samples[-NEWEST_PENDING:]
+    @property
+    def in_blocks(self) -> bool:
+        """Whether rounds can be played in blocks: a foreign source speaks before each round."""
+        return self._foreign is None
+
+    def play(self, rows: Array, draws: Array) -> Observations:
+        """Rounds without labels, until one is a query: see `osamd.learner.blocks`."""
+        if self._leafless:
+            self._grow_again()
+        model = self._state, self._work, self.book, self.meter, self._waiting
+        numbers, mixtures = played(self._compiled.block, model, rows, draws, self._classes)
+        seen = observations(numbers, self._scores(mixtures))
+        if seen.label:
+            self._pseudolabel = seen.pseudolabel[-1]
+        return seen
+
+    def await_labels(self, samples: Iterable[Array]) -> None:
+        newest = list(itertools.islice(samples, NEWEST_PENDING))
         self._waiting = np.array(newest) if newest else np.zeros((0, self.features))
 
     def learn(self, y: int, weight: float = 0.0) -> None:
@@ -94,7 +107,7 @@ class PresetCore(LinearSamples):
         return sample
 
     def probabilities(self, score: Any) -> list[float]:
-        logs = np.array([0.0, score]) if np.ndim(score) == 0 else np.asarray(score)
+        logs = np.array([0.0, score]) if type(score) is float or np.ndim(score) == 0 else np.asarray(score)
         shares = np.exp(logs - logs.max())
         return list((shares / shares.sum()).tolist())
 
@@ -234,72 +247,19 @@ class PresetCore(LinearSamples):
             self._leafless = False
 
     def _score(self) -> Any:
-        """The logarithms of the mixture, or for two classes the log odds of the second one."""
-        mixture = self._seen.mixture
+        """The score of the sample observed last."""
         if self._classes == 2:
-            second = float(mixture[1])
-            return math.log(max(second, 1e-300)) - math.log(max(1.0 - second, 1e-300))
-        return np.log(np.maximum(mixture, 1e-300))
+            return _log_odds(float(self._seen.mixture[1]))
+        return np.log(np.maximum(self._seen.mixture, 1e-300))
+
+    def _scores(self, mixtures: Array) -> Array:
+        """The scores of samples from their mixtures, one row per sample."""
+        if self._classes == 2:
+            return np.array([_log_odds(second) for second in mixtures[:, 1].tolist()])
+        scores: Array = np.log(np.maximum(mixtures, 1e-300))
+        return scores
 
 
-def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
-    """The preset's decision; close to a pending query it asks only for the audit."""
-    state, work, book, waiting = model
-    if x.shape[0] != int(state[layout.FEATURES]):
-        return refused()
-    for i in range(x.shape[0]):
-        if not abs(x[i]) <= LARGEST:
-            return refused()
-    if close_to_pending(state, layout.parts_of(state).scale, waiting, x):
-        sigma, floor = 0.0, min(floor, book[books.FLOOR])
-    label, pseudolabel, margin, query, probability = observe(state, work, x, u, sigma, floor)
-    if label < 0:
-        return refused()
-    arbiter, seen = layout.parts_of(state).arbiter, layout.work_of(work, state)
-    sourced = state[layout.SOURCED] > 0.0
-    source = likeliest(seen.source)[0] if sourced else NO_SOURCE
-    apart = dissent(arbiter.losses, seen.shares, HEAD_START if sourced else LEFT_OUT, label)
-    return Said(label, query, pseudolabel, margin, probability, margin**POWER, source, apart)
-
-
-class CompiledPreset:
-    """The functions of the preset, each compiled when it is first used: a first decision waits for `ask` alone."""
-
-    @cached_property
-    def ask(self) -> Any:
-        count = lower(counting(decide))
-
-        def ask(state: Any, work: Any, book: Any, meter: Any, waiting: Any, x: Any, u: Any) -> Any:
-            return count((state, work, book, waiting), book, meter, x, u)
-
-        return jit_for(ask, VECTOR, VECTOR, VECTOR, VECTOR, TABLE, VECTOR, NUMBER)
-
-    @cached_property
-    def tell(self) -> Any:
-        lower(learn)
-
-        def tell(state: Any, work: Any, pseudolabel: Any, y: Any, weight: Any) -> Any:
-            learn(state, work, pseudolabel, y, weight)
-
-        return jit_for(tell, VECTOR, VECTOR, WHOLE, WHOLE, NUMBER)
-
-    @cached_property
-    def gather(self) -> Any:
-        lower(gather)
-
-        def gather_table(state: Any, work: Any, rows: Any) -> Any:
-            gather(state, work, rows)
-
-        return jit_for(gather_table, VECTOR, VECTOR, TABLE)
-
-    @cached_property
-    def remember(self) -> Any:
-        lower(remember)
-
-        def remember_table(state: Any, work: Any, rows: Any, labels: Any) -> Any:
-            remember(state, work, rows, labels)
-
-        return jit_for(remember_table, VECTOR, VECTOR, TABLE, WHOLES)
-
-
-COMPILED = CompiledPreset()
+def _log_odds(second: float) -> float:
+    """The score for two classes, from the share of the second one in the mixture."""
+    return math.log(max(second, 1e-300)) - math.log(max(1.0 - second, 1e-300))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -39,7 +40,7 @@ class LinearSamples(ABC):
             )
         return InputError(f"`ask(x=...)`: {self.too_large}")
 
-    def await_labels(self, samples: list[Array]) -> None:  # noqa: B027
+    def await_labels(self, samples: Iterable[Array]) -> None:  # noqa: B027
         """Most models ask without regard to the labels that are pending."""
 
     def stacked(self, samples: list[Array]) -> Array:

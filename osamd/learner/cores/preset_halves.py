@@ -1,0 +1,109 @@
+"""The halves of the default learner's round, with budget and meter, as `osamd.learner.cores.preset` calls them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numba
+
+from osamd.accounting import book as books
+from osamd.accounting.meter import NO_SOURCE
+from osamd.compiled.lowering import NUMBER, TABLE, VECTOR, WHOLE, WHOLES, jit_for, lower
+from osamd.learner.cores.playing import compiled_block
+from osamd.learner.decision import Said, counting, refused
+from osamd.paper.scores import UNLABELLED
+from osamd.preset import state as layout
+from osamd.preset.arbiter import HEAD_START, LEFT_OUT, POWER, dissent, likeliest
+from osamd.preset.pending import close_to_pending
+from osamd.preset.round import gather, learn, observe, remember
+
+LARGEST = 1e150
+"""Larger features are refused: the sum of their squares may overflow."""
+
+
+def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
+    """The preset's decision; close to a pending query it asks only for the audit."""
+    state, work, book, waiting = model
+    if x.shape[0] != int(state[layout.FEATURES]):
+        return refused()
+    for i in range(x.shape[0]):
+        if not abs(x[i]) <= LARGEST:
+            return refused()
+    if close_to_pending(state, layout.parts_of(state).scale, waiting, x):
+        sigma, floor = 0.0, min(floor, book[books.FLOOR])
+    label, pseudolabel, margin, query, probability = observe(state, work, x, u, sigma, floor)
+    if label < 0:
+        return refused()
+    arbiter, seen = layout.parts_of(state).arbiter, layout.work_of(work, state)
+    sourced = state[layout.SOURCED] > 0.0
+    source = likeliest(seen.source)[0] if sourced else NO_SOURCE
+    apart = dissent(arbiter.losses, seen.shares, HEAD_START if sourced else LEFT_OUT, label)
+    return Said(label, query, pseudolabel, margin, probability, margin**POWER, source, apart)
+
+
+def keep_mixture(model: Any, place: Any) -> Any:
+    """The mixture of the sample observed last, from which its score is computed."""
+    state, work = model[0], model[1]
+    mixture = layout.work_of(work, state).mixture
+    for i in range(place.shape[0]):
+        place[i] = mixture[i]
+
+
+class CompiledPreset:
+    """The functions of the preset, each compiled when it is first used: a first decision waits for `ask` alone."""
+
+    @cached_property
+    def ask(self) -> Any:
+        count = lower(counting(decide))
+
+        def ask(state: Any, work: Any, book: Any, meter: Any, waiting: Any, x: Any, u: Any) -> Any:
+            return count((state, work, book, waiting), book, meter, x, u)
+
+        return jit_for(ask, VECTOR, VECTOR, VECTOR, VECTOR, TABLE, VECTOR, NUMBER)
+
+    @cached_property
+    def tell(self) -> Any:
+        lower(learn)
+
+        def tell(state: Any, work: Any, pseudolabel: Any, y: Any, weight: Any) -> Any:
+            learn(state, work, pseudolabel, y, weight)
+
+        return jit_for(tell, VECTOR, VECTOR, WHOLE, WHOLE, NUMBER)
+
+    @cached_property
+    def block(self) -> Any:
+        """The rounds of a block: see `osamd.learner.cores.playing`."""
+        count = lower(counting(decide))
+        lower(learn)
+
+        def ask(model: Any, x: Any, u: Any) -> Any:
+            state, work, book, meter, waiting = model
+            return count((state, work, book, waiting), book, meter, x, u)
+
+        def tell(model: Any, pseudolabel: Any) -> Any:
+            learn(model[0], model[1], pseudolabel, UNLABELLED, 0.0)
+
+        model = numba.types.Tuple((VECTOR, VECTOR, VECTOR, VECTOR, TABLE))  # type: ignore[no-untyped-call]
+        return compiled_block(ask, tell, keep_mixture, model)
+
+    @cached_property
+    def gather(self) -> Any:
+        lower(gather)
+
+        def gather_table(state: Any, work: Any, rows: Any) -> Any:
+            gather(state, work, rows)
+
+        return jit_for(gather_table, VECTOR, VECTOR, TABLE)
+
+    @cached_property
+    def remember(self) -> Any:
+        lower(remember)
+
+        def remember_table(state: Any, work: Any, rows: Any, labels: Any) -> Any:
+            remember(state, work, rows, labels)
+
+        return jit_for(remember_table, VECTOR, VECTOR, TABLE, WHOLES)
+
+
+COMPILED = CompiledPreset()
