@@ -54,7 +54,8 @@ class Layer(nn.Module):
         query, key, value = self.attention(self.norm(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         x = x + self.mixed(attended.transpose(1, 2).flatten(2))
-        return x + self.inner(self.inner_norm(x))
+        made: Tensor = x + self.inner(self.inner_norm(x))
+        return made
 
 
 class ViTSmall(nn.Module):
@@ -71,7 +72,8 @@ class ViTSmall(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         patches = self.patches(x).flatten(2).transpose(1, 2)
         tokens = torch.cat([self.token.expand(len(x), -1, -1), patches], 1) + self.places
-        return self.head(self.norm(self.layers(tokens))[:, 0])
+        logits: Tensor = self.head(self.norm(self.layers(tokens))[:, 0])
+        return logits
 
 
 class TextEncoder(nn.Module):
@@ -88,4 +90,5 @@ class TextEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, attention_mask.bool()[:, None, None, :])
         weights = attention_mask[:, :, None].to(x.dtype)
-        return self.head(self.norm((x * weights).sum(1) / weights.sum(1)))
+        logits: Tensor = self.head(self.norm((x * weights).sum(1) / weights.sum(1)))
+        return logits

@@ -129,7 +129,9 @@ def _seconds(device: torch.device, function: Callable[..., Any], *given: Any) ->
 
 def _tensors(learner: NetworkOSAMD) -> list[Tensor]:
     """Every tensor that the learner reaches."""
-    found, todo, seen = [], [learner.__dict__], set()
+    found: list[Tensor] = []
+    todo: list[Any] = [learner.__dict__]
+    seen: set[int] = set()
     leave = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, str, int, float)
     while todo:
         one = todo.pop()
@@ -171,8 +173,9 @@ def report(device: str, rounds: int = ROUNDS, cases: Sequence[Case] = CASES) -> 
         ]
         for m in measured
     ]
-    columns = ("network", "learn", "forward ms", "round ms", "ratio", "module MiB", "learns MiB", "remembered MiB")
-    columns = (*columns, "besides MiB", "times what learns")
+    costs = ("forward ms", "round ms", "ratio")
+    sizes = ("module MiB", "learns MiB", "remembered MiB", "besides MiB", "times what learns")
+    columns = ("network", "learn", *costs, *sizes)
     notes = (
         "Round: ask and tell, every round with a label. Remembered: the features or samples of the memory.",
         "Besides: all other memory that the learner holds, beside the module that it was given.",

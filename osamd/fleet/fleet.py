@@ -83,7 +83,7 @@ def net_of(module: nn.Module, example: Tensor, probabilities: bool = False, batc
             return ConvNet(module, fast.parts, tuple(example.shape[1:]), "sample")
         if close:
             return fast
-    return ModuleNet(module, probabilities, binary=len(scores) == 1, batch_norm="sample" if own else "evaluation")
+    return ModuleNet(module, probabilities, binary=len(scores) == 1, batch_statistics=batch_statistics)
 
 
 def _fast(module: nn.Module, sample: tuple[int, ...], probabilities: bool) -> Net | None:

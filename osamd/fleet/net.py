@@ -143,8 +143,8 @@ class ModuleNet(Net):
 
     Up to three models, a pair and its source, are run without vmap, so that modules that vmap does not support
     (recurrent ones, branches on data) work too. `dropout` keeps the module's Dropout layers active online, drawing from
-    torch's own generator, and `batch_norm="sample"` normalises by the sample's own statistics. By default dropout is
-    off and BatchNorm uses the statistics it was trained with. The module is changed accordingly: give a copy. If
+    torch's own generator, and `batch_statistics="sample"` normalises by the sample's own statistics. By default dropout
+    is off and BatchNorm uses the statistics it was trained with. The module is changed accordingly: give a copy. If
     `shared`, all models have the frozen tensors of the module, and rows hold what learns alone.
     """
 
@@ -155,13 +155,13 @@ class ModuleNet(Net):
         *,
         binary: bool = False,
         dropout: bool = False,
-        batch_norm: str = "evaluation",
+        batch_statistics: str = "training",
         shared: bool = False,
     ) -> None:
         self._drops = dropout
-        self.one_by_one = batch_norm == "sample"
+        self.one_by_one = batch_statistics == "sample"
         """Whether the module gets the samples of a batch one at a time."""
-        set_modes(module, dropout, batch_norm)
+        set_modes(module, dropout, batch_statistics)
         super().__init__(module, probabilities, binary, shared)
 
     def _called(self, module: nn.Module, learns: Tensor, frozen: Tensor, batch: Tensor) -> Any:
@@ -224,15 +224,15 @@ def without_softmax(module: nn.Module) -> nn.Module | None:
     return module[:-1] if ends and not module._forward_hooks and not module._forward_pre_hooks else None  # type: ignore[index]
 
 
-def set_modes(module: nn.Module, dropout: bool, batch_norm: str) -> None:
+def set_modes(module: nn.Module, dropout: bool, batch_statistics: str) -> None:
     """Set the modes that `ModuleNet` describes, in place; all other layers are in evaluation mode."""
-    if batch_norm not in ("evaluation", "sample"):
-        raise InputError(f"`batch_norm={batch_norm!r}`: give 'evaluation' or 'sample'.")
+    if batch_statistics not in ("training", "sample"):
+        raise InputError(f"`batch_statistics={batch_statistics!r}`: give 'training' or 'sample'.")
     for part in module.modules():
         is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
         is_drop = isinstance(part, nn.modules.dropout._DropoutNd)
-        part.training = (is_norm and batch_norm == "sample") or (is_drop and dropout)
-    if batch_norm == "sample":
+        part.training = (is_norm and batch_statistics == "sample") or (is_drop and dropout)
+    if batch_statistics == "sample":
         torch.func.replace_all_batch_norm_modules_(module)
 
 

@@ -62,8 +62,9 @@ class NetworkOSAMD(AskTell):
     `module` gives class scores for a batch of samples (logits, or probabilities with outputs="probabilities"), or one
     score or probability for two classes. It is copied, and the copy runs in evaluation mode: no dropout, and BatchNorm
     with the statistics from training. `dropout=True` keeps its Dropout layers active (they draw from torch's own
-    generator), and batch_norm="sample" normalises by the statistics of the sample itself. Parameters that require no
-    gradient stay as they are. Half precision is computed in float32. `classes` names the outputs, 0, 1, ... by default.
+    generator), and batch_statistics="sample" normalises by the statistics of the sample itself. Parameters that require
+    no gradient stay as they are. Half precision is computed in float32. `classes` names the outputs, 0, 1, ... by
+    default.
 
     `learn` says what learns instead, for large networks: "head" (the last layer), "norm" (the parameters of the norm
     layers), "low-rank" (small factors added to the weights of linear layers), "all", or a list of names of parameters,
@@ -112,7 +113,7 @@ class NetworkOSAMD(AskTell):
         l2: float | None = None,
         label_rate: float | None = None,
         dropout: bool = False,
-        batch_norm: str = "evaluation",
+        batch_statistics: str = "training",
         device: torch.device | str | None = None,
         budget_window: int | None = None,
         max_labels: int | None = None,
@@ -126,7 +127,7 @@ class NetworkOSAMD(AskTell):
             "NetworkOSAMD", "module", module, nn.Module, "give a torch.nn.Module that takes batches of samples"
         )
         lookup("NetworkOSAMD", "outputs", outputs, {"logits": 0, "probabilities": 1})
-        lookup("NetworkOSAMD", "batch_norm", batch_norm, {"evaluation": 0, "sample": 1})
+        lookup("NetworkOSAMD", "batch_statistics", batch_statistics, {"training": 0, "sample": 1})
         of_the_paper = {
             "eta": eta,
             "sigma": sigma,
@@ -149,9 +150,9 @@ class NetworkOSAMD(AskTell):
         self._start = {name: tensor.detach() for name, tensor in self._as_given.state_dict().items()}
         self._module = duplicate(self._as_given, None if learn is None else []).eval().to(self._device)
         self._probabilities = outputs == "probabilities"
-        self._modes: dict[str, Any] = {"dropout": dropout, "batch_norm": batch_norm}
+        self._modes: dict[str, Any] = {"dropout": dropout, "batch_statistics": batch_statistics}
         if self._choice is not None:
-            set_modes(self._module, dropout, batch_norm)
+            set_modes(self._module, dropout, batch_statistics)
         self._rows: NetworkRows
         self._embeds = False
         self._named = bool(names)
@@ -370,6 +371,8 @@ class NetworkOSAMD(AskTell):
         module, device = restored_module(like[0], saved), like[1]
         content = saved.content
         settings, own = settings_of(content), dict(content["modes"])
+        if "batch_norm" in own:  # its name in earlier files
+            own["batch_statistics"] = "sample" if own.pop("batch_norm") == "sample" else "training"
         if settings is not None:
             own |= {name: getattr(settings, name) for name in ("eta", "sigma", "teacher", "adaptation", "label_rate")}
             own |= {"loss": settings.loss.name, "l2": settings.loss.l2}

@@ -18,7 +18,7 @@ from osamd.learner.backbone import Learn, duplicate, learning_of
 from osamd.learner.low_rank import LowRank
 from osamd.learner.packing import Packing, Unpacking
 
-PLAIN_MODES: dict[str, Any] = {"dropout": False, "batch_norm": "evaluation"}
+PLAIN_MODES: dict[str, Any] = {"dropout": False, "batch_statistics": "training"}
 
 
 class NetworkRows(ABC):

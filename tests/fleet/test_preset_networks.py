@@ -226,7 +226,7 @@ def test_the_gradients_of_the_fast_paths_are_those_of_autograd(kind, softmax):
 def test_the_statistics_of_the_sample_have_the_gradients_of_autograd():
     module, x = convolutional().double().eval(), torch.randn(2, 4, 1, 9, 9, dtype=torch.float64)
     fast = net_of(module, x[0, :1], False, "sample")
-    general = ModuleNet(convolutional().double(), batch_norm="sample")
+    general = ModuleNet(convolutional().double(), batch_statistics="sample")
     rows = torch.stack([fast.row(convolutional(seed).double(), torch.float64) for seed in range(2)])
     y, weights = torch.randint(0, 3, (2, 4)), torch.rand(2, 4, dtype=torch.float64)
     assert fast.own_statistics
@@ -626,7 +626,7 @@ def test_a_module_that_takes_one_sample_alone_is_given_one_at_a_time():
 
 
 def test_statistics_of_the_sample_are_not_those_of_the_batch():
-    learner = NetworkOSAMD(convolutional(), batch_norm="sample", budget=1.0)
+    learner = NetworkOSAMD(convolutional(), batch_statistics="sample", budget=1.0)
     x = torch.randn(3, 1, 9, 9, generator=torch.Generator().manual_seed(0))
     learner.peek(x[0])
     fleet = learner._core.fleet
