@@ -19,6 +19,8 @@ MOST_LINES, MOST_OF_A_FUNCTION = 300, 60
 
 LONG = {
     "osamd/fleet/kernels/pairs.py": "numba's cache on disk notices edits of the file that is compiled, not of others",
+    "osamd/learner/cores/preset.py": "the core and what is compiled for it stand side by side",
+    "osamd/learner/linear.py": "all that can be called on the object that people hold stands in one place",
     "osamd/service/schema.py": "what a schema may say stands in one place",
     "osamd/tables/reading.py": "every kind of file is read by the same few steps, which stand side by side",
     "osamd/prequential/runs.py": "one function takes every option of a run, and its docstring explains each",
@@ -29,6 +31,9 @@ SAME_CLASS = {
     "Comparison": "a learner beside its peers: on tables, and as networks",
     "Memory": "labelled samples that are remembered: as arrays of the default learner, and as tensors of networks",
     "OSAMDClassifier": "the same estimator, as scikit-learn and as River name theirs",
+    "Out": "what goes out: a response of the service, and a row of Spark's stream",
+    "Report": "numbers to be shown: of a command, and of a run in Spark's stream",
+    "State": "what is carried on: by the paper's round, and by a key of Spark's stream",
     "Opinion": "what the default learner says about a sample before its query: linear, and as a pair of networks",
     "Peer": "a competitor of the default learner: on tables, and as networks",
 }
