@@ -50,9 +50,14 @@ def samples(body: bytes, schema: Schema) -> list[ReceivedSample]:
         held = [table[one.name].to_numpy() for one in schema.columns]
         rows = _checked(np.ascontiguousarray(np.column_stack(held), dtype=np.float64))
         return [ReceivedSample(name, row) for name, row in zip(names, rows, strict=True)]
-    read = [schema.read(record) for record in table.select(columns).to_pylist()]
+    read = [schema.read(_for_json(record)) for record in table.select(columns).to_pylist()]
     displays = [None if raw is None else Display(raw, None) for _, raw in read]
     return [ReceivedSample(name, row, shown) for name, (row, _), shown in zip(names, read, displays, strict=True)]
+
+
+def _for_json(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with dates and times as text, as JSON would have sent them."""
+    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in record.items()}
 
 
 def _ids(table: Any) -> Sequence[str | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 import pytest
 from engine_cases import row
@@ -9,7 +11,7 @@ from http_cases import Served, Web, small_state
 
 import osamd
 from osamd.client import Client, ServiceError
-from osamd.service.arrow import MEDIA_TYPE
+from osamd.service.arrow import MEDIA_TYPE, samples
 from osamd.service.schema import NamedClass, SampleColumn, Schema
 from osamd.service.state import create
 
@@ -106,3 +108,13 @@ def test_the_client_sends_tables_and_frames(tmp_path):
         assert client.decide_table(table.to_pandas())["round"].to_pylist() == [2, 3]
         with pytest.raises(ServiceError, match="invalid"):
             client.decide_table(pa.table({"x1": [1.0]}))
+
+
+def test_dates_are_taken_as_json_would_send_them():
+    dates = SampleColumn(name="at", kind="date", parts=["hour"])
+    schema = Schema(columns=[dates], classes=[NamedClass(name=0), NamedClass(name=1)])
+    table = pa.table({"at": [datetime.datetime(2024, 1, 1, 6), None]})
+    first, second = samples(stream(table), schema)
+    assert first.row.round(12).tolist() == [1.0, 0.0]
+    assert second.row.tolist() == [0.0, 0.0]
+    assert first.display.raw == {"at": "2024-01-01T06:00:00"}
