@@ -13,7 +13,7 @@ from osamd.errors import InputError
 from osamd.reproduce import column_fleets, columns
 from osamd.reproduce.adaptation import benchmarks, comparison, report
 from osamd.reproduce.adaptation.active import k_margin, nearest_to_new_clusters
-from osamd.reproduce.adaptation.entropy_minimisation import SAR, Tent, UnchangedNetwork
+from osamd.reproduce.adaptation.entropy_minimisation import SAR, Tent, Unchanged
 from osamd.reproduce.adaptation.labels import Memory, Meter
 from osamd.reproduce.adaptation.mean_teacher import CoTTA
 from osamd.reproduce.adaptation.network import StackedNetwork
@@ -174,7 +174,7 @@ def test_a_round_never_waits_for_the_host(modules, name, batch):
 @pytest.mark.parametrize("name", ["tent", "sar"])
 def test_lower_entropy_lowers_the_error_on_a_corrupted_stream_that_stands_still(modules, name):
     x, y = streams(1024, contrast=0.4, level=0.3)
-    frozen = play(UnchangedNetwork(setting(modules, 16, statistics=False)), x, y, range(3))
+    frozen = play(Unchanged(setting(modules, 16, statistics=False)), x, y, range(3))
     adapted = play(PEERS[name](setting(modules, 16)), x, y, range(3))
     assert np.mean(adapted.accuracy) > np.mean(frozen.accuracy) + 0.05
     assert list(adapted.labels) == [0.0, 0.0, 0.0]
@@ -188,7 +188,7 @@ def test_cotta_that_restores_everything_and_never_averages_is_the_source(modules
     shares = play(peer, x, y, range(3))
     assert torch.equal(peer.rows, peer.setting.rows)
     assert torch.equal(peer.teacher, peer.setting.rows)
-    assert shares == play(UnchangedNetwork(setting(modules, 16, statistics=False)), x, y, range(3))
+    assert shares == play(Unchanged(setting(modules, 16, statistics=False)), x, y, range(3))
 
 
 def test_sar_learns_nothing_from_samples_of_high_entropy_and_goes_back_when_entropy_vanishes(modules):
@@ -221,7 +221,7 @@ def test_tent_moves_norms_alone_unless_told_otherwise(modules):
 def test_labels_with_replay_teach_what_the_source_does_not_know(modules):
     x, y = streams(480)
     y = (y + 1) % CLASSES  # every class has another name now
-    source = play(UnchangedNetwork(setting(modules, 16)), x, y, range(3))
+    source = play(Unchanged(setting(modules, 16)), x, y, range(3))
     taught = play(RandomReplay(setting(modules, 16, budgets=(0.2,) * 3, factor=10.0)), x, y, range(3))
     assert np.mean(source.accuracy) < 0.2 < np.mean(taught.accuracy)
 
@@ -268,7 +268,7 @@ def test_new_clusters_are_found_beside_the_old_ones():
 
 def test_rounds_must_be_whole_batches(modules):
     with pytest.raises(InputError, match=r"10 rounds are not whole batches of 16; give a multiple of 16"):
-        play(UnchangedNetwork(setting(modules, 16)), *streams(10), range(3))
+        play(Unchanged(setting(modules, 16)), *streams(10), range(3))
 
 
 def recorded(data_dir=None):
@@ -334,7 +334,7 @@ def test_the_paper_s_own_setting_is_the_first_that_tuning_tries(modules):
     stacked = StackedNetwork(modules[0])
     assert comparison.grid(Tent, stacked)[0] == Choice(1.0, True, False)
     assert len(comparison.grid(Tent, stacked)) == 3 * 2 * 2
-    assert comparison.grid(UnchangedNetwork, stacked) == [Choice(1.0, False), Choice(1.0, True)]
+    assert comparison.grid(Unchanged, stacked) == [Choice(1.0, False), Choice(1.0, True)]
 
 
 def test_the_bank_of_a_seed_does_not_depend_on_its_company():

@@ -10,7 +10,7 @@ from torch import Tensor
 from osamd.reproduce.adaptation.peer import Adam, Momentum, Peer, Played, Setting, entropy, mean_over
 
 
-class UnchangedNetwork(Peer):
+class Unchanged(Peer):
     """The source network left alone; the tuning tries the batch's statistics (Schneider et al., NeurIPS 2020), too."""
 
     name, title, paper = "source", "Source network", "left alone"
