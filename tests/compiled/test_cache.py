@@ -13,7 +13,7 @@ from osamd.compiled import lowering
 from osamd.compiled.blocks import flat_block, general_block, kind_of_round
 from osamd.compiled.several_classes import rows_block
 from osamd.compiled.stepwise import stepwise_kernels
-from osamd.learner.cores import preset
+from osamd.learner.cores import preset_halves
 
 TWICE = """
 import sys
@@ -94,14 +94,14 @@ def test_two_processes_that_compile_at_once_do_not_take_each_others_code(tmp_pat
 
 
 def test_every_function_that_is_lowered_stands_in_the_sources_of_the_digest(monkeypatch):
-    monkeypatch.setattr(preset, "jit_for", lambda function, *_: function)  # lowering is enough, and quick
+    monkeypatch.setattr(preset_halves, "jit_for", lambda function, *_: function)  # lowering is enough, and quick
     root = Path(lowering.__file__).parent.parent
     covered = {found for pattern in lowering.SOURCES for found in root.glob(pattern)}
     for unit in EVERY:
         one = learners(unit, 2, 0)[0]
         {"flat": flat_block, "rows": rows_block, "general": general_block}[kind_of_round(one)](one)
         stepwise_kernels(one)
-    made = preset.CompiledPreset()
+    made = preset_halves.CompiledPreset()
     assert all(map(callable, (made.ask, made.tell, made.gather, made.remember)))
     stands_in = {Path(function.__code__.co_filename) for function in lowering._lowered}
     # Kernels of fleets, which other tests may have lowered, are compiled in their own files, which numba checks.
@@ -112,5 +112,5 @@ def test_every_function_that_is_lowered_stands_in_the_sources_of_the_digest(monk
         "models.py",
         "euclidean.py",
         "queries.py",
-        "preset.py",
+        "preset_halves.py",
     }
