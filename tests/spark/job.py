@@ -18,6 +18,7 @@ SETTINGS = {"key": "key", "id": "id", "time": "time", "features": ["a", "b"], "b
 def session(partitions, cores):
     building = SparkSession.builder.master(f"local[{cores}]")
     quiet = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.driver.memory": "1g"}
+    quiet["spark.python.authenticate.socketTimeout"] = "120s"  # a busy machine starts workers slowly
     for name, value in {**ROCKSDB, **quiet, "spark.sql.shuffle.partitions": partitions}.items():
         building = building.config(name, value)
     return building.getOrCreate()

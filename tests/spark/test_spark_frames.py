@@ -29,6 +29,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "many-keys.md"
 @pytest.fixture(scope="module")
 def spark():
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = "120"  # a busy machine starts workers slowly
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     found = session(2, 2)
     yield found

@@ -59,6 +59,7 @@ def written(folder):
 
 def started(folder, partitions, cores):
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment["SPARK_AUTH_SOCKET_TIMEOUT"] = "120"  # a busy machine starts workers slowly
     command = [sys.executable, str(JOB), str(folder), str(partitions), str(cores)]
     with open(folder / "log", "ab") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
