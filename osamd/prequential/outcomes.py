@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -139,6 +141,23 @@ class Outcome:
         alone = self.baselines.get("left-alone")
         watched = [] if alone is None else adwin_changes(alone.right)
         return sorted([*margin_changes(self.margins_left_alone), *watched])
+
+    def date(self, t: int) -> str:
+        """The date of a round, with the time where dates have one; empty where the table has no dates.
+
+        The table's first column of dates counts.
+        """
+        days = self._days
+        if t >= len(days) or math.isnan(days[t]):
+            return ""
+        timed = np.nanmax(days % 1.0) > 0.0
+        moment = datetime.datetime.fromordinal(int(days[t]))
+        moment += datetime.timedelta(minutes=float(np.rint((days[t] % 1.0) * 24 * 60)))
+        return moment.strftime("%Y-%m-%d %H:%M" if timed else "%Y-%m-%d")
+
+    @cached_property
+    def _days(self) -> Array:
+        return self.data.days
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -135,8 +135,12 @@ def _changed(outcome: Outcome) -> list[str]:
         percent = change.found_by == ADWIN_FOUND
         before, after = (f"{100 * v:.1f} %" if percent else f"{v:.2f}" for v in (change.before, change.after))
         what = "right decisions" if percent else "mean margin"
-        rows.append([f"{change.round:,}", f"{outcome.warmup + change.round:,}", change.found_by, what, before, after])
-    grid = _grid(("round", "row of the table", "found by", "what", "before", "after"), rows)
+        place = [f"{change.round:,}", f"{outcome.warmup + change.round:,}", outcome.date(change.round)]
+        rows.append([*place, change.found_by, what, before, after])
+    names = ["round", "row of the table", "date", "found by", "what", "before", "after"]
+    if not any(row[2] for row in rows):  # the table has no dates
+        names, rows = [*names[:2], *names[3:]], [[*row[:2], *row[3:]] for row in rows]
+    grid = _grid(names, rows)
     return [f"<p>Watched: {escape(watched)}.</p>", grid]
 
 

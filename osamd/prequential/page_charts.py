@@ -39,18 +39,23 @@ def accuracy_chart(outcome: Outcome) -> Chart:
     others = [(name, one) for name, one in outcome.runs.items() if name != main]
     for i, (name, one) in enumerate(others):
         lines.append(Line(KNOWN[name].title, over(one.right), (2, 4, 5, 6, 1, 3)[i % 6], ("", "8 3 2 3")[i // 3 % 2]))
-    marks = [Mark(change.round, _told(change)) for change in outcome.changes if at[0] <= change.round <= at[-1]]
+    marks = [
+        Mark(change.round, _told(change, outcome.date(change.round)))
+        for change in outcome.changes
+        if at[0] <= change.round <= at[-1]
+    ]
     label = f"right decisions over the last {window:,} rounds, %"
     about = f"Accuracy over time of {', '.join(line.name for line in lines)}."
     return Chart(at.tolist(), lines, label, about, marks=marks, percent=True)
 
 
-def _told(change: Change) -> str:
+def _told(change: Change, date: str) -> str:
+    when = f"round {change.round:,}" + (f" ({date})" if date else "")
     if change.found_by == MARGIN_FOUND:
         moved = f"{change.before:.2f} to {change.after:.2f}"
-        return f"round {change.round:,}: the margin of the model left alone went from {moved}"
+        return f"{when}: the margin of the model left alone went from {moved}"
     shown = f"{100 * change.before:.1f} to {100 * change.after:.1f} %"
-    return f"round {change.round:,}: {change.found_by} sees the model left alone go from {shown}"
+    return f"{when}: {change.found_by} sees the model left alone go from {shown}"
 
 
 def recall_chart(outcome: Outcome, counts: NDArray[np.int64]) -> Chart:

@@ -78,7 +78,10 @@ def content(outcome: Outcome) -> dict[str, Any]:
             {"budget": rate, "accuracy": one.accuracy, "labels_asked": one.asked}
             for rate, one in outcome.by_budget.items()
         ]
-    found["changes"] = [change._asdict() for change in outcome.changes]
+    found["changes"] = [
+        change._asdict() | ({"date": date} if (date := outcome.date(change.round)) else {})
+        for change in outcome.changes
+    ]
     if outcome.without_delay is not None:
         found["without_delay"] = _measured(outcome.repeats_without_delay)
         found["delay_costs"] = delay_costs(outcome)._asdict()

@@ -56,6 +56,8 @@ class Column:
     """For dates: which of `osamd.tables.dates.PARTS` are features."""
     day_first: bool = False
     """For dates: whether 3/4/2024 is in April."""
+    dates: bool = False
+    """Whether its values are dates or times, used or not."""
     fill: float | None = None
     """What stands in for a missing number, where that is fixed; None where it is the mean so far."""
     identifies: bool = False
@@ -200,9 +202,9 @@ def _date(name: str, cells: Sequence[Any]) -> Column:
     parts = parts_that_turn(moments(cells, day_first))
     if not parts:
         why = "of these dates or times neither the hour nor the weekday nor the season comes round in the first rows"
-        return Column(name, "left out", why)
+        return Column(name, "left out", why, day_first=day_first, dates=True)
     listed = " and ".join(", ".join(parts).rsplit(", ", 1))
-    return Column(name, "date", f"used as {listed}", parts=parts, day_first=day_first)
+    return Column(name, "date", f"used as {listed}", parts=parts, day_first=day_first, dates=True)
 
 
 def _categorical(name: str, cells: Sequence[Any]) -> Column:

@@ -14,7 +14,7 @@ import numpy as np
 from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.tables.columns import MISSING_CATEGORY, Column, ColumnWishes, as_text, planned
-from osamd.tables.dates import moments, waves
+from osamd.tables.dates import DAY, moments, waves
 from osamd.tables.reading import Block, Source
 from osamd.tables.samples import SampleEncoder
 from osamd.tables.values import NotThis, numbers, text_of, truths
@@ -82,6 +82,20 @@ class Encoder:
         """The means so far of the columns of numbers."""
         means = self._sums / np.maximum(self._counts, 1.0)
         return dict(zip((column.name for column in self._plain), means.tolist(), strict=True))
+
+    def days(self, block: Block) -> Array:
+        """The day of every row, with the time as a fraction, from the first column of dates; NaN where it is unknown.
+
+        Days are counted from the year 1. Empty where no column holds dates.
+        """
+        dated = next((column for column in self.columns if column.dates), None)
+        if dated is None:
+            return np.zeros(0)
+        try:
+            found = moments(block.columns[self._place[dated.name]], dated.day_first)
+        except NotThis:
+            return np.full(block.rows, np.nan)
+        return found[:, 0] + found[:, 1] / DAY
 
     def _mark(self, column: Column, cells: Sequence[Any], x: Array) -> None:
         """A 1 for every category that has a feature."""

@@ -61,7 +61,8 @@ class Rows:
         x, y = encoder.encode(first, warmup), self._indices(first)
         self.unlabelled += int((y[:warmup] < 0).sum())
         self.source: tuple[Array, Labels] = x[:warmup][y[:warmup] >= 0], y[:warmup][y[:warmup] >= 0]
-        self._rest: tuple[Array, Labels] | None = (x[warmup:], y[warmup:])
+        self._rest: tuple[Array, Labels, Array] | None = (x[warmup:], y[warmup:], encoder.days(first)[warmup:])
+        self._days: list[Array] = []
 
     @property
     def values_of_classes(self) -> list[Any]:
@@ -91,7 +92,7 @@ class Rows:
         try:
             yield self._labelled(*block)
             for later in self._later:
-                yield self._labelled(self._encoder.encode(later), self._indices(later))
+                yield self._labelled(self._encoder.encode(later), self._indices(later), self._encoder.days(later))
         finally:
             self.close()
 
@@ -117,8 +118,18 @@ class Rows:
     def __del__(self) -> None:
         self.close()
 
-    def _labelled(self, x: Array, y: Labels) -> tuple[Array, Labels]:
+    @property
+    def days(self) -> Array:
+        """The day of every row that `blocks` gave, with the time as a fraction; empty where no column holds dates.
+
+        Days are counted from the year 1, and NaN where a date is missing.
+        """
+        return np.concatenate([np.zeros(0), *self._days])
+
+    def _labelled(self, x: Array, y: Labels, days: Array) -> tuple[Array, Labels]:
         known = y >= 0
+        if len(days):
+            self._days.append(days[known])
         if known.all():
             return x, y
         self.unlabelled += int((~known).sum())
