@@ -90,14 +90,14 @@ def stream(folder: Path, kind: str) -> None:
 
 def counted(self: Any, key: Any, rows: Any, timerValues: Any) -> Any:
     """The same job with a state of 24 bytes: rows are read, sorted and written, and nothing is learned."""
-    from osamd.spark.keyed import Out
+    from osamd.spark.keyed import OutputRow
     from osamd.spark.processor import frame_of, rows_of
 
     found = self._state.get()
     seen = 0 if found is None else int.from_bytes(bytes(found[0])[:8], "little")
     out = []
     for row in rows_of(rows, self._features):
-        out.append(Out(row.id, "decision", seen, 0, [0.5, 0.5], 0.0, False, 0.0, None, "unknown"))
+        out.append(OutputRow(row.id, "decision", seen, 0, [0.5, 0.5], 0.0, False, 0.0, None, "unknown"))
         seen += 1
     self._state.update((seen.to_bytes(24, "little"), "[]", ""))
     yield frame_of(key[0], out)

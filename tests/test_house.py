@@ -30,9 +30,6 @@ SAME_CLASS = {
     "Comparison": "a learner beside its peers: on tables, and as networks",
     "Memory": "labelled samples that are remembered: as arrays of the default learner, and as tensors of networks",
     "OSAMDClassifier": "the same estimator, as scikit-learn and as River name theirs",
-    "Out": "what goes out: a response of the service, and a row of Spark's stream",
-    "Report": "numbers to be shown: of a command, and of a run in Spark's stream",
-    "State": "what is carried on: by the paper's round, and by a key of Spark's stream",
     "Opinion": "what the default learner says about a sample before its query: linear, and as a pair of networks",
     "Peer": "a competitor of the default learner: on tables, and as networks",
 }

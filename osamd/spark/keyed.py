@@ -35,7 +35,7 @@ class Row(NamedTuple):
     label: Any
 
 
-class Out(NamedTuple):
+class OutputRow(NamedTuple):
     """What a row led to; all but the first two are empty where it was no decision."""
 
     id: Any
@@ -53,7 +53,7 @@ class Out(NamedTuple):
     note: str | None = None
 
 
-class State(NamedTuple):
+class KeyState(NamedTuple):
     """What is kept of a key between batches."""
 
     learner: bytes
@@ -103,26 +103,26 @@ class Keys:
         self.decoded = 0
         """How many learners were read from their states."""
 
-    def take(self, key: Any, state: State | None, rows: Iterable[Row], clock: Callable[[Row], float | None]) -> Any:
+    def take(self, key: Any, state: KeyState | None, rows: Iterable[Row], clock: Callable[[Row], float | None]) -> Any:
         """Take a key's rows, in their order; returns what came out, and the new state.
 
         `clock` gives the time of a row in the unit of `expire_after`.
         """
         rows = list(rows)
         one = _Key(self.plan, key, self._learner(key, state, rows), state)
-        out: list[Out] = []
+        out: list[OutputRow] = []
         for row in rows:
             now = clock(row)
             out += one.expire(now)
             out.append(one.sample(row, now) if row.kind == SAMPLE else one.label(row))
         return out, self._left(key, one)
 
-    def expire(self, key: Any, state: State, now: float) -> Any:
+    def expire(self, key: Any, state: KeyState, now: float) -> Any:
         """Expire the queries of a key whose time is over; returns what came out, and the new state."""
         one = _Key(self.plan, key, self._learner(key, state, ()), state)
         return one.expire(now), self._left(key, one)
 
-    def _left(self, key: Any, one: _Key) -> State:
+    def _left(self, key: Any, one: _Key) -> KeyState:
         state = one.state()
         if self.plan.live:
             self._live[key] = (state.learner, one.learner)
@@ -131,7 +131,7 @@ class Keys:
                 lean.let_go(self._live.popitem(last=False)[1][1])
         return state
 
-    def _learner(self, key: Any, state: State | None, rows: Iterable[Row]) -> OSAMD:
+    def _learner(self, key: Any, state: KeyState | None, rows: Iterable[Row]) -> OSAMD:
         """The key's learner: the live one if it is in this state, or read from the state, or a new one."""
         held = self._live.pop(key, None)
         if state is None:
@@ -161,22 +161,22 @@ def newest_start(pool: Path, time: float) -> str:
 class _Key:
     """One key while its rows are taken."""
 
-    def __init__(self, plan: Plan, key: Any, learner: OSAMD, state: State | None) -> None:
+    def __init__(self, plan: Plan, key: Any, learner: OSAMD, state: KeyState | None) -> None:
         self._plan, self._key, self.learner = plan, key, learner
         self._health = "unknown" if state is None else state.health
         waiting = [] if state is None else json.loads(state.waiting)
         self._waiting: dict[Any, tuple[int, float | None]] = {id_: (number, until) for number, id_, until in waiting}
 
-    def state(self) -> State:
+    def state(self) -> KeyState:
         waiting = [[number, id_, until] for id_, (number, until) in self._waiting.items()]
-        return State(self.learner.to_state(), json.dumps(waiting, separators=(",", ":")), self._health)
+        return KeyState(self.learner.to_state(), json.dumps(waiting, separators=(",", ":")), self._health)
 
-    def sample(self, row: Row, now: float | None) -> Out:
+    def sample(self, row: Row, now: float | None) -> OutputRow:
         """Decide on a sample; its query waits, or is given up at once where the global budget does not pass it on."""
         try:
             decision = self.learner.ask(row.sample)
         except InputError as error:
-            return Out(row.id, "refused", note=str(error))
+            return OutputRow(row.id, "refused", note=str(error))
         query, withheld = decision.query, decision.withheld
         if query and row.id in self._waiting:
             query, withheld = False, "duplicate"
@@ -185,7 +185,7 @@ class _Key:
         if decision.id % HEALTH_EVERY == HEALTH_EVERY - 1:
             lean.round_window(self.learner)  # so that the health does not depend on when a state was written
             self._health = self.learner.health().state
-        out = Out(
+        out = OutputRow(
             row.id,
             "decision",
             decision.id,
@@ -204,20 +204,20 @@ class _Key:
             self.learner.tell(decision, None)
         return out
 
-    def label(self, row: Row) -> Out:
+    def label(self, row: Row) -> OutputRow:
         """Tell a label to the query that waits for it."""
         number, _ = self._waiting.get(row.id, (-1, None))
         if not self.learner.awaits(number):  # its learner may have given up waiting
             self._waiting.pop(row.id, None)
-            return Out(row.id, "unawaited", label=row.label)
+            return OutputRow(row.id, "unawaited", label=row.label)
         try:
             self.learner.tell(number, row.label)
         except InputError as error:
-            return Out(row.id, "refused", number, row.label, note=str(error))
+            return OutputRow(row.id, "refused", number, row.label, note=str(error))
         del self._waiting[row.id]
-        return Out(row.id, "expired" if row.label is None else "label", number, row.label, health=self._health)
+        return OutputRow(row.id, "expired" if row.label is None else "label", number, row.label, health=self._health)
 
-    def expire(self, now: float | None) -> list[Out]:
+    def expire(self, now: float | None) -> list[OutputRow]:
         """Give up the queries whose time is over."""
         late = [] if now is None else [id_ for id_, (_, until) in self._waiting.items() if until is not None]
         out = []
@@ -227,11 +227,11 @@ class _Key:
                 del self._waiting[id_]
                 if self.learner.awaits(number):
                     self.learner.expire(number)
-                    out.append(Out(id_, "expired", number))
+                    out.append(OutputRow(id_, "expired", number))
         return out
 
 
-def earliest(state: State) -> float | None:
+def earliest(state: KeyState) -> float | None:
     """When the next query of a key expires."""
     times = [until for _, _, until in json.loads(state.waiting) if until is not None]
     return min(times, default=None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from osamd.spark.keyed import SAMPLE, Keys, Out, Plan, Row, State, earliest
+from osamd.spark.keyed import SAMPLE, Keys, KeyState, OutputRow, Plan, Row, earliest
 
 STATE = "learner binary, waiting string, health string"
 """The schema of a key's state."""
@@ -36,12 +36,12 @@ def rows_of(frames: Iterator[Any], features: int) -> list[Row]:
     return rows
 
 
-def frame_of(key: Any, out: list[Out]) -> Any:
+def frame_of(key: Any, out: list[OutputRow]) -> Any:
     """What came out of a key's rows, as a pandas frame."""
     import pandas as pd  # type: ignore[import-untyped]
 
-    columns: list[Any] = list(zip(*out, strict=True)) if out else [()] * len(Out._fields)
-    named = {"key": [key] * len(out)} | dict(zip(Out._fields, map(list, columns), strict=True))
+    columns: list[Any] = list(zip(*out, strict=True)) if out else [()] * len(OutputRow._fields)
+    named = {"key": [key] * len(out)} | dict(zip(OutputRow._fields, map(list, columns), strict=True))
     frame = pd.DataFrame(named)
     frame["round"], frame["query"] = frame["round"].astype("Int64"), frame["query"].astype("boolean")
     return frame
@@ -60,14 +60,14 @@ class Adapting:
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         found = self._state.get()
-        state = None if found is None else State(bytes(found[0]), found[1], found[2])
+        state = None if found is None else KeyState(bytes(found[0]), found[1], found[2])
         out, after = keys_of(self._plan).take(key[0], state, rows_of(rows, self._features), self._clock(timerValues))
         yield self._left(key[0], out, state, after)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
         found = self._state.get()
         if found is not None:
-            state = State(bytes(found[0]), found[1], found[2])
+            state = KeyState(bytes(found[0]), found[1], found[2])
             now = timerValues.getCurrentProcessingTimeInMs() / 1000.0
             out, after = keys_of(self._plan).expire(key[0], state, now)
             if out:
@@ -82,7 +82,7 @@ class Adapting:
         now = timers.getCurrentProcessingTimeInMs() / 1000.0
         return lambda row: now
 
-    def _left(self, key: Any, out: list[Out], before: State | None, after: State) -> Any:
+    def _left(self, key: Any, out: list[OutputRow], before: KeyState | None, after: KeyState) -> Any:
         self._state.update(tuple(after))
         if self._timed:
             due = earliest(after)

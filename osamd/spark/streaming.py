@@ -15,7 +15,7 @@ MOST_POOLED = 10_000
 """The most labelled rows that a pooled start is fitted to: the driver holds them."""
 
 
-class Report(NamedTuple):
+class KeyedReport(NamedTuple):
     """The numbers of a prequential run: test, then train."""
 
     keys: Any
@@ -96,7 +96,7 @@ def replay(
 
 def prequential(
     frame: Any, *, key: str, id: str, time: str, features: Sequence[str], label: str, **given: Any
-) -> Report:
+) -> KeyedReport:
     """Replay a frame whose labels are known, where every label asked for comes at once; test, then train.
 
     `given` are the other arguments of `replay`.
@@ -109,7 +109,7 @@ def prequential(
     right = f.avg((f.col("label") == f.col("truth")).cast("double")).alias("accuracy")
     asked = f.col("query").cast("long")
     numbers = (f.count("*").alias("rounds"), f.sum(asked).alias("labels"), f.avg(asked).alias("share"), right)
-    return Report(
+    return KeyedReport(
         found.groupBy("key").agg(*numbers, f.max_by("health", "round").alias("health")),
         found.agg(f.count_distinct("key").alias("keys"), *numbers),
     )

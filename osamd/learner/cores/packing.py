@@ -13,6 +13,7 @@ from osamd.preset import state as layout
 from osamd.preset.forest import grow_again
 from osamd.preset.packing import put_state, take_state
 from osamd.preset.round import room_of
+from osamd.preset.state import parts_of, work_of
 
 
 class CompiledPacking(NamedTuple):
@@ -30,7 +31,7 @@ class CompiledPacking(NamedTuple):
 @lru_cache
 def packing() -> CompiledPacking:
     """The compiled functions."""
-    for helper in (put_accounts, take_accounts, put_state, take_state, grow_again, room_of):
+    for helper in (put_accounts, take_accounts, put_state, take_state, grow_again, room_of, parts_of, work_of):
         lower(helper)
 
     def numbers_out(out: Any, at: Any, numbers: Any, reference: Any) -> Any:
@@ -52,7 +53,7 @@ def packing() -> CompiledPacking:
         return take_state(data, at, state, opened)
 
     def trees(state: Any, work: Any) -> Any:
-        part, seen = layout.parts_of(state), layout.work_of(work, state)
+        part, seen = parts_of(state), work_of(work, state)
         grow_again(part.forest, part.memory, int(state[layout.KEPT]), room_of(seen))
 
     plain = (numbers_out, numbers_in, accounts_out, accounts_in, state_out, state_in, trees)
