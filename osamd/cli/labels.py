@@ -14,25 +14,27 @@ def labels(
     where: Annotated[
         str, typer.Argument(metavar="STREAM|FILE", help="rotating-gaussian, another stream by name, or a table.")
     ],
-    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of a table: the column with the class.")] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of a table that holds the class.")
+    ] = None,
     budgets: Annotated[
         str, typer.Option(metavar="SHARES", help="Shares of the labels, separated by commas.")
     ] = "1%,2%,5%,10%,20%",
     methods: Annotated[
         list[str] | None,
-        typer.Option("--methods", help="Of ours, all by default; repeat it or separate them by commas."),
+        typer.Option("--methods", help="Which of our methods; all by default. Repeat it or separate them by commas."),
     ] = None,
     peers: Annotated[
         bool, typer.Option("--peers/--no-peers", help="Play scikit-activeml and River too, where they are installed.")
     ] = True,
     seeds: Seeds = 5,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Of a stream, 2000 by default; the first ones of a table, else all.")
+        int | None, typer.Option(min=1, help="How many rounds: of a stream 2000 by default, of a table all.")
     ] = None,
     warmup: Annotated[int, typer.Option(min=0, help="So many labelled samples are the source.")] = 200,
-    classes: Annotated[list[str] | None, typer.Option(help="Of a table, as in osamd run.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Of a table: columns to leave out, as there.")] = None,
-    categorical: Annotated[list[str] | None, typer.Option(help="Of a table: columns of codes, as there.")] = None,
+    classes: Annotated[list[str] | None, typer.Option(help="The classes of a table, as in osamd run.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Columns of a table to leave out, as there.")] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="Columns of a table that hold codes, as there.")] = None,
     keep: Keep = None,
     format: Annotated[
         str | None, typer.Option(metavar="csv|jsonl|parquet", help="Where the name does not say it; - is csv.")

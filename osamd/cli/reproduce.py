@@ -35,7 +35,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Of osamd-preset: the most labels it asks for, 5% by default. For adaptation: shares separated by"
+            help="The most labels that osamd-preset asks for, 5% by default. For adaptation: shares separated by"
             " commas, 1%,3%,6% by default.",
         ),
     ] = None,

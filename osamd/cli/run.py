@@ -68,18 +68,22 @@ def run(
     keep: Keep = None,
     eta: Annotated[
         float | None,
-        typer.Option(help="Of the paper's methods: the student's step; 0.3 / (features + 1) by default."),
+        typer.Option(help="The student's step, in the paper's methods; 0.3 / (features + 1) by default."),
     ] = None,
     sigma: Annotated[
         float | None,
-        typer.Option(help="Of the paper's: larger asks for more; with a budget, where steering starts; 1 by default."),
+        typer.Option(
+            help="For the paper's methods: larger asks for more. With a budget, steering starts there; 1 by default."
+        ),
     ] = None,
     format: Annotated[
         str | None, typer.Option(metavar="csv|jsonl|parquet", help="Where the name does not say it; - is csv.")
     ] = None,
     decimal: Decimal = ".",
     encoding: Encoding = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws that decide what is asked, and of delays.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The seed of the draws that decide what is asked, and of delays.")
+    ] = 0,
     seeds: Annotated[
         int | None,
         typer.Option(
