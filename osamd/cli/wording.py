@@ -43,6 +43,8 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
     '`OSAMD(features=2)`: give --budget 0.05.'
     """
 
+    options = {name.removesuffix("s"): option for name, option in options.items()} | dict(options)  # budget: --budgets
+
     def option(found: re.Match[str]) -> str:
         name = options.get(found["name"])
         return found[0] if name is None else f"{name} {in_shell(found['value'])}".rstrip()

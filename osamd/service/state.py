@@ -108,7 +108,7 @@ class ServiceState:
             )
         if place not in (None, known) and (known is not None or self.log_file.exists()):
             raise InputError(
-                f"`see(database=...)`: it is {place}, and the log of {self.folder} is in {known or self.log_file};"
+                f"`database={place!r}`: the log of {self.folder} is in {known or self.log_file};"
                 f" leave it as it was. If the log was moved, change `database` in {self.folder / CONFIG}."
             )
 

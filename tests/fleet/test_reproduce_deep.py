@@ -169,7 +169,7 @@ def test_a_run_that_was_interrupted_goes_on_in_another_process(quick, tmp_path, 
 
     with pytest.raises(KeyboardInterrupt):
         deep.experiment(
-            "cover-type",
+            COLUMNS["cover-type"],
             list(METHODS),
             2,
             checkpoint=folder,
@@ -177,12 +177,12 @@ def test_a_run_that_was_interrupted_goes_on_in_another_process(quick, tmp_path, 
             **arguments,
         )
     # What a checkpoint is known by must not depend on the process that wrote it.
-    code = "from osamd.reproduce import deep; print(deep._identity([deep.COLUMNS['cover-type'].name, {'a': 1}], []))"
+    code = "from osamd.reproduce import deep; print(deep._identity(['cover-type', {'a': 1}], []))"
     names = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
     assert names == {deep._identity(["cover-type", {"a": 1}], []) + "\n"}
     begun = []
     again = deep.experiment(
-        "cover-type",
+        COLUMNS["cover-type"],
         list(METHODS),
         2,
         checkpoint=folder,

@@ -308,7 +308,7 @@ def test_the_command_writes_and_prints_what_it_found(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--seeds", "0"), "--seeds must be a whole number"),
+        (("--seeds", "0"), "seeds must be a whole number"),
         (("--budgets", "150%"), "shares of the rounds"),
         (("--streams", "no such"), "invalid choice"),
     ],

@@ -175,7 +175,7 @@ def test_the_preset_hardly_knows_units():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--budgets", "0"), "as in --budget 5%"),
+        (("--budgets", "0"), "as in --budgets 5%"),
         (("--rounds", "399"), "--rounds"),
         (("--group", "drift,harms"), "Did you mean 'harm'? Known: drift, tables, harm, late."),
     ],

@@ -253,7 +253,7 @@ def test_a_torch_module_and_a_schema_make_a_service(steps, method, network, tmp_
     assert (state.schema.title, state.schema.features, state.config.shape) == ("Mine", 16, [1, 4, 4])
     learner = state.learner()
     assert learner.method == method
-    decision = learner.ask(state.sample(state.schema.row([0, 255] * 8)))
+    decision = learner.ask(state.samples(state.schema.row([0, 255] * 8)[None])[0])
     assert decision.label in (0, 1, 2)
 
 

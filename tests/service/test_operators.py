@@ -343,7 +343,7 @@ def test_a_database_that_could_not_be_used_is_not_remembered(state):
 def test_a_service_that_has_a_log_in_its_folder_takes_no_database(state, postgres):
     with Service(state, state.log_file) as service:
         service.send(1)
-    with pytest.raises(InputError, match="leave the option as it was"):
+    with pytest.raises(InputError, match="leave it as it was"):
         server.open_log(state, postgres.fresh())
 
 

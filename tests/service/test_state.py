@@ -53,7 +53,7 @@ def test_a_network_comes_back_by_the_function_that_makes_it(tmp_path):
     module_state(tmp_path / "state")
     found = open_state(tmp_path / "state")
     learner = found.learner()
-    learner.ask(found.sample(row(1)))
+    learner.ask(found.samples(row(1)[None])[0])
     assert bits(found.learner()) != bits(learner)
 
 

@@ -7,8 +7,6 @@ its checkpoint in checkpoint/, and ends when all files have been taken.
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from osamd.spark import adapt
 from osamd.spark.streaming import ROCKSDB
 
@@ -16,6 +14,8 @@ SETTINGS = {"key": "key", "id": "id", "time": "time", "features": ["a", "b"], "b
 
 
 def session(partitions, cores):
+    from pyspark.sql import SparkSession
+
     building = SparkSession.builder.master(f"local[{cores}]")
     quiet = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.driver.memory": "1g"}
     quiet["spark.python.authenticate.socketTimeout"] = "120s"  # a busy machine starts workers slowly
