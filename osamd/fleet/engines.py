@@ -14,6 +14,8 @@ from osamd.fleet.kernels import dense_cpu, dense_cuda, on_gpu, pairs
 from osamd.fleet.pair import compiled
 from osamd.fleet.preset_fleet import PresetFleet
 
+FEW_PAIRS = 2
+"""So many pairs of small networks are faster one by one; torch is faster on more of them together."""
 ROUNDS_A_GRAPH = 8
 """Rounds that are captured together, so that launching a graph costs little compared with them."""
 
@@ -23,7 +25,7 @@ def engine(fleet: Playing, samples: Samples, record: Tensor) -> tuple[str, Advan
     if isinstance(fleet, PresetFleet):
         if fleet.device.type == "cuda" and on_gpu.cuda() is not None:
             return pairs_on_gpu(fleet, samples, record)
-        if fleet.device.type == "cpu" and pairs.supports(fleet):
+        if fleet.device.type == "cpu" and len(fleet) <= FEW_PAIRS and pairs.supports(fleet):
             return "numba", pairs.by_lane(fleet, samples, *per_member(fleet, samples), record)
         return by_halves(fleet, samples, record)
     assert isinstance(fleet, Fleet)
