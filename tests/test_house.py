@@ -30,7 +30,6 @@ SAME_CLASS = {
     "Comparison": "a learner beside its peers: on tables, and as networks",
     "Memory": "labelled samples that are remembered: as arrays of the default learner, and as tensors of networks",
     "OSAMDClassifier": "the same estimator, as scikit-learn and as River name theirs",
-    "Opinion": "what the default learner says about a sample before its query: linear, and as a pair of networks",
     "Peer": "a competitor of the default learner: on tables, and as networks",
 }
 """Classes of one name in several modules, with the reason."""

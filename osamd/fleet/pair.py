@@ -31,6 +31,7 @@ from osamd.preset.arbiter import (
     open_guard,
     open_trust,
 )
+from osamd.preset.round import Opinion
 from osamd.preset.views import cut
 
 MEMORY = 512
@@ -109,23 +110,12 @@ def open_arbiters(pairs: int) -> Array:
     return rows
 
 
-class Opinion(NamedTuple):
-    """What a pair says about a sample."""
-
-    label: int
-    pseudolabel: int
-    margin: float
-    probability: float
-    """The probability of asking, as it was before the draw."""
-    query: bool
-
-
 def opine(arbiter: Any, counts: Any, work: Any, u: float, sigma: float, floor: float) -> Opinion:
     """The decision on the sample whose probabilities are in `work`, and whether to ask."""
     seen = seen_in(work, work.shape[0] // WORK)
     label, pseudolabel, margin = consult(arbiter_in(arbiter), counts[VERIFIED], True, seen)
     probability = query_probability(margin**POWER, sigma, floor)
-    return Opinion(label, pseudolabel, margin, probability, u < probability)
+    return Opinion(label, pseudolabel, margin, u < probability, probability)
 
 
 def order(
@@ -202,7 +192,7 @@ def decide_pair(
         for e in range(EXPERTS + 1):
             work[i, e * classes + c] = shares[e * pairs + i, c]
     sigma, floor, _ = terms(books[i])
-    label, pseudolabel, margin, probability, query = opine(arbiters[i], counts[i], work[i], u[i], sigma, floor)
+    label, pseudolabel, margin, query, probability = opine(arbiters[i], counts[i], work[i], u[i], sigma, floor)
     enter(books[i], margin**POWER, probability, query)
     told = seen_in(work[i], classes).mixture[y[i]]
     record[i, 0], record[i, 1], record[i, 2] = label, pseudolabel, margin

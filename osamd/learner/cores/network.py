@@ -177,7 +177,7 @@ class PresetNetworkCore(NetworkSamples):
         if not np.isfinite(shares).all():
             return refused()
         self._work[: len(shares)] = shares
-        label, pseudolabel, margin, probability, query = self._compiled.opine(
+        label, pseudolabel, margin, query, probability = self._compiled.opine(
             self._arbiter, self._counts, self._work, u, sigma, floor
         )
         self._row, self._said, self._size = sample, (label, pseudolabel), float(self.fleet.sizes[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor
 
@@ -35,9 +37,9 @@ class FineTuning(Peer):
         self.source.add(x, y, torch.ones_like(y, dtype=torch.bool))
         self.changing += [*self.optimiser.changing, *self.meter.changing, *self.told.changing]
 
+    @abstractmethod
     def score(self, logits: Tensor, t: Tensor) -> Tensor:
         """How much each sample (models x batch) deserves a label."""
-        raise NotImplementedError
 
     def play(self, x: Tensor, y: Tensor, t: Tensor) -> Played:
         logits = self.network.logits(self.rows, x, self.own)
