@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
+from osamd.tables.values import NotThis, numbers, text_of
+
 try:
     import httpx
 except ImportError as error:
@@ -233,9 +235,9 @@ def _refuse(answer: httpx.Response) -> None:
     raise ServiceError(answer.status_code, said["code"], said["message"], said.get("where"))
 
 
-def typed(row: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def typed(row: Mapping[str, Any], schema: Mapping[str, Any], decimal: str = ".") -> dict[str, Any]:
     """A row of a table in the types of the schema: text from a CSV file becomes numbers, true or false, and columns
-    that the service does not know are left out.
+    that the service does not know are left out. `decimal` is the decimal mark of numbers in text.
 
     >>> columns = [{"name": "age", "kind": "numeric"}, {"name": "owner", "kind": "boolean"}]
     >>> typed({"age": "41", "owner": "True", "label": "yes"}, {"columns": columns, "ignored": []})
@@ -243,25 +245,25 @@ def typed(row: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """
     kinds = {column["name"]: column["kind"] for column in schema["columns"] or []}
     kinds |= dict.fromkeys(schema["ignored"], "categorical")
-    return {name: _typed(value, kinds[name]) for name, value in row.items() if name in kinds}
+    return {name: _typed(value, kinds[name], decimal) for name, value in row.items() if name in kinds}
 
 
 _BOOLEANS = {"true": True, "yes": True, "1": True, "1.0": True, "false": False, "no": False, "0": False, "0.0": False}
 
 
-def _typed(value: Any, kind: str) -> Any:
+def _typed(value: Any, kind: str, decimal: str) -> Any:
     value = _number(value)
     if not isinstance(value, str):
         return value
-    text = value.strip()
-    if text.lower() in ("", "na", "nan", "null", "none"):
+    text = text_of(value)
+    if text is None:
         return None
     if kind == "boolean":
         return _BOOLEANS.get(text.lower(), value)
     if kind == "numeric":
         try:
-            return float(text)
-        except ValueError:
+            return _number(float(numbers([text], decimal)[0]))
+        except NotThis:
             return value  # the service says what is wrong with it
     return value
 

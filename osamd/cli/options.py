@@ -29,11 +29,17 @@ Engine = Annotated[
 
 Keep = Annotated[
     list[str] | None,
-    typer.Option(help="Columns to use although they look like ids, counters or names; with commas."),
+    typer.Option(
+        metavar="COLUMNS", help="Columns to use although they look like ids, counters or names, separated by commas."
+    ),
 ]
-Decimal = Annotated[str, typer.Option(metavar=". or ,", help="The decimal mark of a CSV file.")]
+Format = Annotated[
+    str | None,
+    typer.Option(metavar="csv|jsonl|parquet", help="The format of the table, where its name does not say it."),
+]
+Decimal = Annotated[str, typer.Option(metavar="MARK", help="The decimal mark of a CSV file: . or , (a comma).")]
 Encoding = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The encoding of a text file, as in latin-1; UTF-8 by default.")
+    str | None, typer.Option(metavar="NAME", help="The encoding of a text file, such as latin-1; UTF-8 by default.")
 ]
 
 

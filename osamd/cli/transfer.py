@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from osamd.cli.options import Decimal, Encoding, Format
 from osamd.cli.service_options import HERE, DatabaseUrl, StateFolder, require_service
+
+MOST_REASONS = 3
+"""How many different reasons of refusals are printed."""
 
 
 def send(
@@ -25,10 +30,14 @@ def send(
         typer.Option(metavar="COLUMN", help="The column with file names of images, in the media folder, to show."),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Rows per request.")] = 200,
+    format: Format = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = None,
 ) -> None:
     """Send the rows of a table to a service, each exactly once; an interrupted run can be resumed.
 
-    Columns that the service does not know are left out. FILE.sent records how many rows have been sent.
+    The file is read as osamd run reads it. Columns that the service does not know are left out. FILE.sent records how
+    many rows have been sent.
 
     Example: osamd send today.csv --url http://127.0.0.1:8000
     """
@@ -36,15 +45,19 @@ def send(
     from osamd.client import Client, ServiceError
     from osamd.errors import InputError
     from osamd.service import sending
+    from osamd.tables.reading import TextFormat
 
+    columns, written = sending.SpecialColumns(id, text, image), TextFormat(decimal, encoding)
     with Client(url, token=token) as client:
         try:
-            sent = sending.send(file, client, id=id, text=text, image=image, batch=batch)
+            sent = sending.send(file, client, columns, batch=batch, format=format, written=written)
         except ServiceError as error:
             raise InputError(f"`send {file}`: {error} Run the command again; it resumes where it stopped.") from error
     before = f" ({sent.before:,} of them earlier)" if sent.before else ""
-    refused = f"; {sent.refused:,} were refused" if sent.refused else ""
+    refused = f"; {len(sent.refused):,} were refused" if sent.refused else ""
     print(f"Sent {sent.rows:,} rows{before}: {sent.asked:,} labels are asked for{refused}.")
+    for why, rows in Counter(sent.refused).most_common(MOST_REASONS):
+        print(f"Refused ({rows:,}): {why}")
 
 
 def export(

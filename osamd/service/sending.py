@@ -6,16 +6,18 @@ number of rows sent is kept beside the file, so that a second run resumes there.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from osamd.client import Client, typed
+from osamd.client import Client, ServiceError, typed
 from osamd.errors import InputError
+from osamd.tables.reading import BLOCK, USUAL, TextFormat, open_source
 
 
 class SentFile(NamedTuple):
@@ -27,65 +29,91 @@ class SentFile(NamedTuple):
     """Rows sent by an earlier run."""
     asked: int
     """Rows sent now whose label is asked for."""
-    refused: int
+    refused: list[str]
+    """Why the service refused rows sent now: a sentence for each."""
 
 
-def send(path: Path, client: Client, *, id: str | None, text: str | None, image: str | None, batch: int) -> SentFile:
-    """Send the rows of a file, with a progress bar; `id`, `text` and `image` name columns."""
+class SpecialColumns(NamedTuple):
+    """Columns that are not features, by their names."""
+
+    id: str | None = None
+    """The ids of the samples; made from the file and the number of the row if it is None."""
+    text: str | None = None
+    image: str | None = None
+
+
+def send(
+    path: Path,
+    client: Client,
+    columns: SpecialColumns,
+    *,
+    batch: int,
+    format: str | None = None,
+    written: TextFormat = USUAL,
+) -> SentFile:
+    """Send the rows of a file, with a progress bar; `format` and `written` say how to read it, as in `osamd.run`."""
     from rich.progress import Progress
 
-    name, schema = _identity(path), client.schema()
+    def rows() -> Iterator[dict[str, Any]]:
+        return records(path, format, written)
+
+    name, schema = _identity(path, next(rows(), None), columns), client.schema()
     place = path.with_name(path.name + ".sent")
     before = _position(place, name)
-    number, asked, refused = before, 0, 0
+    number, asked, refused = before, 0, list[str]()
     with Progress() as progress:
-        task = progress.add_task(path.name, total=sum(1 for _ in records(path)), completed=before)
-        remaining = islice(records(path), before, None)
+        task = progress.add_task(path.name, total=sum(1 for _ in rows()), completed=before)
+        remaining = islice(rows(), before, None)
         while some := list(islice(remaining, batch)):
-            ids = [str(row[id]) if id else f"{name}-{number + i}" for i, row in enumerate(some)]
-            displays = [_display(row, text, image) for row in some]
-            decisions = client.decide_many([typed(row, schema) for row in some], ids=ids, displays=displays)
+            ids = [str(row[columns.id]) if columns.id else f"{name}-{number + i}" for i, row in enumerate(some)]
+            samples = [typed(row, schema, written.decimal) for row in some]
+            displays = [_display(row, columns) for row in some]
+            with _row_named(path, number):
+                decisions = client.decide_many(samples, ids=ids, displays=displays)
             number += len(some)
             asked += sum(bool(one.get("query")) for one in decisions)
-            refused += sum("error" in one for one in decisions)
+            refused += [one["error"]["message"] for one in decisions if "error" in one]
             place.write_text(json.dumps({"file": name, "rows": number}))
             progress.update(task, completed=number)
     return SentFile(number, before, asked, refused)
 
 
-def records(path: Path) -> Iterator[dict[str, Any]]:
+@contextmanager
+def _row_named(path: Path, before: int) -> Iterator[None]:
+    """Say which row of the file the service refuses, rather than which one of the request."""
+    try:
+        yield
+    except ServiceError as error:
+        found = re.match(r"body\.samples\.(\d+)", error.where or "")
+        if not found:
+            raise
+        why = str(error).removeprefix(f"{error.code}: ")
+        raise InputError(
+            f"`send {path}`: row {before + int(found[1]) + 1}: {why} Mend the row and run the command again; the"
+            f" {before:,} rows before this request have been sent."
+        ) from error
+
+
+def records(path: Path, format: str | None = None, written: TextFormat = USUAL) -> Iterator[dict[str, Any]]:
     """The rows of a table as dictionaries."""
+    if str(path) == "-":
+        raise InputError("`send -`: a run that resumes needs a file; write the rows into one and send that.")
+    source = open_source(path, BLOCK, format, written)
     try:
-        if path.suffix == ".csv":
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                yield from csv.DictReader(file)
-        elif path.suffix == ".jsonl":
-            with path.open(encoding="utf-8") as file:
-                yield from (json.loads(line) for line in file if line.strip())
-        elif path.suffix == ".parquet":
-            yield from _of_parquet(path)
-        else:
-            raise InputError(f"`send {path}`: name a .csv, .jsonl or .parquet file.")
-    except OSError as error:
-        raise InputError(f"`send {path}`: it cannot be read ({error.strerror}).") from error
-    except ValueError as error:
-        raise InputError(f"`send {path}`: it cannot be read as {path.suffix[1:]} ({error}).") from error
+        for block in source.blocks:
+            for row in zip(*block.columns, strict=True):
+                yield dict(zip(source.names, row, strict=True))
+    finally:
+        source.close()
 
 
-def _of_parquet(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        from pyarrow import parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise InputError("Parquet needs pyarrow: pip install 'osamd[tables]'.") from error
-    for block in parquet.ParquetFile(path).iter_batches(1000):
-        yield from block.to_pylist()
-
-
-def _identity(path: Path) -> str:
+def _identity(path: Path, first: dict[str, Any] | None, columns: SpecialColumns) -> str:
     """An id of the file from its name and first row, so that appending rows does not change it."""
-    first = next(records(path), None)
     if first is None:
         raise InputError(f"`send {path}`: it has no rows.")
+    for option, column in columns._asdict().items():
+        if column is not None and column not in first:
+            raise InputError(f"`send({option}={column!r})`: there is no such column; the file has {', '.join(first)}.")
     digest = hashlib.sha256(json.dumps([path.name, first], default=str).encode()).hexdigest()[:12]
     plain = "".join(letter for letter in path.stem if letter.isascii() and letter.isalnum())[:40]
     return f"{plain}-{digest}"
@@ -100,13 +128,10 @@ def _position(place: Path, name: str) -> int:
         return 0
 
 
-def _display(row: dict[str, Any], text: str | None, image: str | None) -> dict[str, Any] | None:
+def _display(row: dict[str, Any], columns: SpecialColumns) -> dict[str, Any] | None:
     shown: dict[str, Any] = {}
-    for column, option in ((text, "text"), (image, "image")):
-        if column is not None and column not in row:
-            raise InputError(f"`send({option}={column!r})`: there is no such column; the file has {', '.join(row)}.")
-    if text is not None and row[text]:
-        shown["text"] = str(row[text])
-    if image is not None and row[image]:
-        shown["image"] = {"file": str(row[image])}
+    if columns.text is not None and row[columns.text]:
+        shown["text"] = str(row[columns.text])
+    if columns.image is not None and row[columns.image]:
+        shown["image"] = {"file": str(row[columns.image])}
     return shown or None

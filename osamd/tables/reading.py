@@ -322,8 +322,18 @@ def _parquet(raw: Any, name: str, head: int, size: int, text: TextFormat) -> Sou
 def refuse_repeated(name: str, names: list[str]) -> None:
     """Refuse two columns of one name."""
     twice = [column for i, column in enumerate(names) if column and column in names[:i]]
+    if twice and sum(map(_is_number, names)) > len(names) / 2:
+        raise InputError(f"{name}: the first line holds values, such as {twice[0]}; put the column names before it.")
     if twice:
         raise InputError(f"{name}: two columns are called {twice[0]!r}; give every column a name of its own.")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 def _guess(size: int, each: float) -> int | None:

@@ -13,7 +13,6 @@ from http_cases import Served, Web
 import osamd
 from osamd.cli.app import main
 from osamd.client import Client
-from osamd.errors import InputError
 from osamd.service import sending
 from osamd.service.schema import NamedClass, SampleColumn, Schema
 from osamd.service.state import create
@@ -104,8 +103,6 @@ def test_no_labels_are_an_empty_table(state, tmp_path):
         assert web.get("/v1/labels").body == b""
         assert web.get("/v1/labels?format=csv").body.startswith(b"seq,round,id,")
         assert web.get("/v1/labels?format=parquet").body.startswith(b"PAR1")
-    with pytest.raises(InputError, match=r"name a \.csv, \.jsonl or \.parquet file"):
-        sending.records(tmp_path / "a.txt").__next__()
     assert main(["export", str(state.folder), str(tmp_path / "labels.txt"), "--labels"]) == 2
 
 
@@ -119,8 +116,7 @@ def table_of(tmp_path, number):
     return place
 
 
-def options(**given):
-    return {"id": None, "text": None, "image": None, "batch": 7} | given
+PLAIN = sending.SpecialColumns()
 
 
 def test_the_rows_of_a_file_are_sent_as_the_table_has_them_and_once(state, tmp_path, capsys):
@@ -157,8 +153,8 @@ def test_a_file_that_broke_off_goes_on_where_it_was(state, tmp_path, monkeypatch
 
         monkeypatch.setattr(client, "decide_many", breaks)
         with pytest.raises(KeyboardInterrupt):
-            sending.send(place, client, **options())
-        sent = sending.send(place, client, **options(text="country"))
+            sending.send(place, client, PLAIN, batch=7)
+        sent = sending.send(place, client, sending.SpecialColumns(text="country"), batch=7)
         assert (sent.rows, sent.before, sent.asked) == (30, 14, 16)
         assert served.get("/v1/status")["rounds"] == 30
         assert client.queries(limit=100)[-1]["display"]["text"] == "xx"
@@ -170,16 +166,44 @@ def test_a_file_that_cannot_be_sent_is_one_sentence(state, tmp_path, capsys):
     place = table_of(tmp_path, 3)
     with Served(state) as served:
         for name, told in (
-            ("bad.jsonl", "cannot be read as jsonl"),
+            ("bad.jsonl", "line 1: this is no JSON"),
             ("empty.csv", "it has no rows"),
-            ("no.csv", "No such"),
+            ("no.csv", "there is no such file"),
         ):
             assert main(["send", str(tmp_path / name), "--url", served.url]) == 2
             assert told in capsys.readouterr().err
-        assert main(["send", str(place), "--url", served.url, "--text", "nothing"]) == 2
-        assert "there is no such column" in capsys.readouterr().err
+        for option in ("--text", "--id"):
+            assert main(["send", str(place), "--url", served.url, option, "nothing"]) == 2
+            assert f"`{option} nothing`: there is no such column" in capsys.readouterr().err
+        (tmp_path / "a.txt").write_text("amount,label\n1,2\n")
+        assert main(["send", str(tmp_path / "a.txt"), "--url", served.url]) == 2
+        assert "name it by --format csv" in capsys.readouterr().err
+        assert main(["send", "-", "--url", served.url]) == 2
+        assert "write the rows into one" in capsys.readouterr().err
     assert main(["send", str(place), "--url", "http://127.0.0.1:9"]) == 2
     assert "does not respond" in capsys.readouterr().err
+
+
+def test_a_file_is_read_as_run_reads_it_with_its_delimiter_decimal_mark_and_encoding(state, tmp_path, capsys):
+    place = tmp_path / "heute.csv"
+    rows = "1.234,5;true;de;Müller\n?;false;fr;Weiß\nviel;true;de;\n"
+    place.write_bytes(("amount;label;country;note\n" + rows).encode("cp1252"))
+    with Served(state) as served:
+        command = ["send", str(place), "--url", served.url]
+        assert main(command) == 2
+        assert "give --encoding latin-1" in capsys.readouterr().err
+        command += ["--encoding", "cp1252", "--decimal", ",", "--batch", "2"]
+        assert main(command) == 2
+        assert "row 3: the column 'amount' is 'viel'" in capsys.readouterr().err
+        place.write_bytes(place.read_bytes().replace(b"viel", b"-7"))
+        assert main(command) == 0
+        assert "Sent 3 rows (2 of them earlier): 1 labels are asked for." in capsys.readouterr().out
+        first, second, _ = served.get("/v1/queries")["queries"]
+        sent = [{one["name"]: one["value"] for one in query["features"]} for query in (first, second)]
+        assert sent == [
+            {"amount": 1234.5, "label": True, "country": "de", "note": "Müller"},
+            {"amount": None, "label": False, "country": "fr", "note": "Weiß"},
+        ]
 
 
 def test_the_client_reads_labels_and_corrects(state):

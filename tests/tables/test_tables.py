@@ -346,6 +346,7 @@ GOOD = "x,c,kind\n" + "1,u,a\n2,v,b\n" * 40
         (GOOD.replace("a\n", "\n").replace("b\n", "\n"), {}, "it holds nothing in the first 50 rows"),
         ("x,kind\n" + "".join(f"1,{i}.5\n" for i in range(200)), {"warmup": 150}, "150 values in the first 150 rows"),
         ("x,x,kind\n1,2,a\n", {}, "two columns are called 'x'"),
+        ("5,3,5,a\n4,3,1,b\n", {}, "the first line holds values, such as 5; put the column names before it"),
         ("1.5,2,0\n3,4,1\n", {}, "put a line of column names above them"),
         ("x y kind\n1 2 a\n", {}, "only one column is found, 'x y kind'; put a comma, semicolon, tab or | between"),
         (
