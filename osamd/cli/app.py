@@ -6,6 +6,7 @@ import sys
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from osamd.cli.labels import labels
 from osamd.cli.reproduce import reproduce
@@ -14,8 +15,41 @@ from osamd.cli.run import run
 from osamd.cli.service import COMMANDS
 from osamd.cli.theory import theory
 
+# A command and its context are typer's or click's, by version; what they are made of is found from typer's alone.
+_Context: Any = TyperCommand.context_class
+_Formatter: Any = _Context.formatter_class
+
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+class WholeNames(_Formatter):  # type: ignore[misc]
+    """Help whose lines never break at a hyphen, so that names such as omd-partial can be read and copied."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _HYPHEN))
+
+    def write_dl(self, rows: Any, *settings: Any, **named: Any) -> None:
+        super().write_dl([(term, about.replace("-", _HYPHEN)) for term, about in rows], *settings, **named)
+
+    def write(self, string: str) -> None:
+        super().write(string.replace(_HYPHEN, "-"))
+
+
+class _HelpContext(_Context):  # type: ignore[misc]
+    formatter_class = WholeNames
+
+
+class _Command(TyperCommand):
+    context_class = _HelpContext
+
+
+class _Group(TyperGroup):
+    context_class = _HelpContext
+
+
 app = typer.Typer(
     name="osamd",
+    cls=_Group,
     help="Keep a classifier right on a drifting stream while asking for very few labels.",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help, which fits every width; boxes cut words off
@@ -48,7 +82,7 @@ def _first_paragraph(command: Any) -> str:
 
 
 for _command in (run, labels, reproduce, theory, robustness, *COMMANDS):
-    app.command(short_help=_first_paragraph(_command))(_command)
+    app.command(cls=_Command, short_help=_first_paragraph(_command))(_command)
 
 
 # Typer carries its own click or imports one, by version; this is its base of every refusal in both.

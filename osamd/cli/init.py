@@ -55,10 +55,12 @@ def init(
     budget_window: BudgetWindow = None,
     max_labels: MaxLabels = None,
     classes: Annotated[
-        Names, typer.Option(help="With --source: all classes; the default is those found in TABLE.")
+        Names, typer.Option(metavar="NAMES", help="With --source: all classes; the default is those found in TABLE.")
     ] = None,
-    drop: Annotated[Names, typer.Option(help="With --source: columns to leave out.")] = None,
-    categorical: Annotated[Names, typer.Option(help="With --source: columns whose numbers are codes.")] = None,
+    drop: Annotated[Names, typer.Option(metavar="COLUMNS", help="With --source: columns to leave out.")] = None,
+    categorical: Annotated[
+        Names, typer.Option(metavar="COLUMNS", help="With --source: columns whose numbers are codes.")
+    ] = None,
     keep: Keep = None,
     format: Annotated[
         str | None, typer.Option(metavar="csv|jsonl|parquet", help="With --source: where its name does not say it.")
@@ -77,7 +79,7 @@ def init(
 
     With --source, samples are sent as records with the table's columns. Numbers may have any scale, categories become
     features, and a linear model is fitted to all rows (at most a million). The learner is the preset, which asks for
-    5 % of the labels unless a budget is given, or the --method named (osamd if --eta or --sigma is given). A module is
+    5% of the labels unless a budget is given, or the --method named (osamd if --eta or --sigma is given). A module is
     imported from the current folder or from an installed package; the folder keeps its weights, not its code.
 
     Example: osamd init shop --source orders.csv --label fraud --budget 5%

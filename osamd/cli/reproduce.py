@@ -46,7 +46,7 @@ def reproduce(
         int | None,
         typer.Option(
             min=1,
-            help="On real data: play a prefix of so many rounds, for a quick look."
+            help="On real data: play only the first so many rounds, for a quick look."
             " For adaptation: thin each stream evenly to so many, 4096 by default.",
         ),
     ] = None,
@@ -99,7 +99,7 @@ def reproduce(
     The others write results.json (accuracies and label rates as fractions; the table prints percent) and each figure
     as PNG and SVG.
 
-    Example: osamd reproduce rotating-gaussian --seeds 10 --methods osamd,omd-all
+    Example: osamd reproduce rotating-gaussian --methods osamd,omd-all
     """
     if what == "adaptation":
         from osamd.cli.adaptation import adaptation

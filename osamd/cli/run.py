@@ -7,89 +7,96 @@ from typing import Annotated
 
 import typer
 
-from osamd.cli.options import Decimal, Encoding, Keep, folder, names
+from osamd.cli.options import Decimal, Encoding, Format, Keep, folder, names
 
 
 def run(
     table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="A .csv, .jsonl or .parquet file; - is standard input.")
+        str, typer.Argument(metavar="TABLE", help="A .csv, .jsonl or .parquet file; - is standard input, read as CSV.")
     ],
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column that holds the class.")] = None,
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Ask for at most this share of the labels, as in 5%. By default 5% with osamd-preset; no limit with"
-            " the paper's methods.",
+            help="Ask for at most this share of the labels, such as 5%. The default is 5% with osamd-preset, and no"
+            " limit with the paper's methods.",
         ),
     ] = None,
-    max_labels: Annotated[int | None, typer.Option(min=1, help="Ask for at most so many labels.")] = None,
-    warmup: Annotated[int, typer.Option(min=0, help="So many first rows are the labelled source.")] = 1000,
+    max_labels: Annotated[int | None, typer.Option(min=1, help="Ask for at most this many labels in total.")] = None,
+    warmup: Annotated[
+        int, typer.Option(min=0, help="How many of the first rows, with their labels, train the model to start from.")
+    ] = 1000,
     method: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="osamd-preset, the default: no step size; a student that trains itself between labels, a memory, and"
-            " experts that learn from labels alone. Of the paper: osamd (the default with --eta or --sigma): asks where"
-            " the margin is small, and trains itself on pseudolabels; osamd-no-self-adaptation: asks so, learns from"
-            " labels alone; osamd-no-active-query: asks uniformly, and trains itself; omd-partial: asks uniformly,"
-            " labels alone; omd-all: every label; paa: passive-aggressive, asks where the margin is small, one model.",
+            help="osamd-preset, the default, needs no step size: it has a student that trains itself between labels, a"
+            " memory, and experts that learn from labels alone. The others are the paper's: osamd (the default with"
+            " --eta or --sigma) asks where the margin is small, and trains itself on pseudolabels;"
+            " osamd-no-self-adaptation asks in the same way, and learns from labels alone; osamd-no-active-query asks"
+            " at random, and trains itself; omd-partial asks at random, and learns from labels alone; omd-all gets"
+            " every label; paa is one passive-aggressive model that asks where the margin is small.",
         ),
     ] = None,
     delay: Annotated[
         str | None,
         typer.Option(
             metavar="KIND:ROUNDS",
-            help="Labels come late: fixed:100, random:100 (mean), bursty:500 (in batches), lost:0.2 (a share that"
-            " never comes); several with commas. The table shows what it costs.",
+            help="Labels come late: fixed:100, random:100 (the mean), bursty:500 (in batches), or lost:0.2 (the share"
+            " that never comes); join several with commas. The table shows what the delay costs.",
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Play the paper's methods beside it, at equal labels.")
+        bool, typer.Option("--compare", help="Play the paper's methods beside it, with as many labels.")
     ] = False,
     other_budgets: Annotated[
         bool,
         typer.Option(
             "--other-budgets/--no-other-budgets",
-            help="Play it at half and twice the budget and with every label too, for the report; four times the work.",
+            help="For the report, play it at half and twice the budget and with every label too; it takes four times as"
+            " long.",
         ),
     ] = True,
     classes: Annotated[
         list[str] | None,
         typer.Option(
-            help="All classes, with commas, or the option repeated; one that holds a comma in double quotes. Those of"
-            " the warm-up rows by default."
+            metavar="NAMES",
+            help="All classes, separated by commas; put a name that holds a comma in double quotes. The default is the"
+            " classes of the warm-up rows.",
         ),
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas, as in --classes.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMNS", help="Columns to leave out, separated by commas.")
+    ] = None,
     categorical: Annotated[
-        list[str] | None, typer.Option(help="Columns whose numbers are codes of categories, with commas.")
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help="Columns whose numbers are codes of categories, separated by commas."),
     ] = None,
     keep: Keep = None,
     eta: Annotated[
         float | None,
-        typer.Option(help="The student's step, in the paper's methods; 0.3 / (features + 1) by default."),
+        typer.Option(help="For the paper's methods: the step size of the student; 0.3 / (features + 1) by default."),
     ] = None,
     sigma: Annotated[
         float | None,
         typer.Option(
-            help="For the paper's methods: larger asks for more. With a budget, steering starts there; 1 by default."
+            help="For the paper's methods: a larger value asks for more labels; a budget steers it from there. The"
+            " default is 1."
         ),
     ] = None,
-    format: Annotated[
-        str | None, typer.Option(metavar="csv|jsonl|parquet", help="Where the name does not say it; - is csv.")
-    ] = None,
+    format: Format = None,
     decimal: Decimal = ".",
     encoding: Encoding = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="The seed of the draws that decide what is asked, and of delays.")
+        int, typer.Option(min=0, help="The seed of the random draws that decide what it asks for, and of the delays.")
     ] = 0,
     seeds: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Play so many seeds, from --seed on, and give means with 90 % intervals; 5 with --compare or --delay,"
-            " else 1. Figures are those of the first.",
+            help="Play this many seeds, from --seed on, and give means with 90% intervals; the default is 5 with"
+            " --compare or --delay, else 1. The figures show the first seed.",
         ),
     ] = None,
     out: Annotated[
@@ -99,24 +106,27 @@ def run(
 ) -> None:
     """Try it on your own labelled table: how accurate would it have been, with how few labels?
 
-    The rows are a stream, in their order. The first ones (--warmup) train a linear model; then every row is decided
-    before its label is known, and the learner is given the label only where it asked
-    for it, so the accuracy is that of real use. Beside it stand the model of the warm-up left alone, and always the
-    commonest class.
+    The rows are a stream, in their order. The first ones (--warmup) train a linear model. Then the learner decides on
+    every row before it knows the label, and gets the label only where it asks for it, so the accuracy is that of real
+    use. Two baselines stand beside it: the model of the warm-up left alone, and the commonest class every time.
 
-    Columns: the first 1000 rows (or the warm-up, where it is longer) decide. Numbers may be of any unit and scale;
-    true and false are 1 and 0; other text is a category with a feature of its own, at most 100 a column, and a
-    category that turns up later gives zeros. Of dates the hour, the weekday and the season are features, where they
-    come round in those rows. Ids and counters, text that hardly ever repeats (--keep uses them all the same), columns
-    without a name and columns without a value are left out. Missing are: an empty value, ?, NA, N/A, #N/A, <NA>, NaN,
-    NaT, null, None, and numbers that are not finite; a missing number is the mean so far, a missing category a
-    category. Rows without a label are left out. CSV has a header, and , ; tab or | between values; .gz is unpacked.
-    Parquet needs the extra tables.
+    Columns: the first 1000 rows (or the warm-up, where it is longer) show what a column holds. Numbers may have any
+    unit and scale. True and false are 1 and 0. Other text is a category: each gets a feature, at most 100 per column,
+    and one that turns up later gives zeros. Dates give the hour, the weekday and the season, where these come round in
+    those rows. Ids and counters, text that hardly ever repeats (--keep uses them nevertheless), columns without a name
+    and columns without a value are left out.
 
-    Writes results.json (accuracies and rates as fractions, means over the seeds), report.html (one file, opens
-    offline).
+    Missing values: an empty value, ?, NA, N/A, #N/A, <NA>, NaN, NaT, null and None are missing, and so are numbers
+    that are not finite. The mean so far stands in for a missing number; a missing category is a category of its own.
+    Rows without a label are left out.
 
-    Example: osamd run sensor.csv --label state --budget 5% --delay random:100,lost:0.1 --compare
+    Files: a CSV file has a header, and a comma, semicolon, tab or | between values; it may be packed as .gz. Parquet
+    needs the extra tables.
+
+    It writes results.json (accuracies and rates as fractions, means over the seeds) and report.html (one file, which
+    opens offline).
+
+    Example: osamd run sensor.csv --label state --budget 5% --delay lost:0.1
     """
     from osamd.cli.run_table import run_table
 

@@ -36,7 +36,7 @@ def run_table(table: str, label: str | None, out: Path | None, **settings: Any) 
     if not there.is_dir():
         raise InputError(f"`--out {folder}`: {there} is a file; name a folder.")
     if compiles_anew():
-        print("osamd: compiling for the first time on this machine, which takes about half a minute.", file=sys.stderr)
+        print("osamd: compiling for the first time on this machine, which takes about ten seconds.", file=sys.stderr)
     outcome: Outcome | None = None
     try:
         with together(folder, FILES) as files:

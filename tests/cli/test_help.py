@@ -21,6 +21,15 @@ def test_help_fits_80_columns_and_no_word_is_cut_off(command, capsys, monkeypatc
     assert not [line for line in lines[1:] if "…" in line or line.endswith("...")]
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_line_of_help_breaks_inside_a_name(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    main([*command, "--help"])
+    told = capsys.readouterr().out
+    assert not [line for line in told.splitlines() if line.endswith("-")]
+    assert "\N{NON-BREAKING HYPHEN}" not in told
+
+
 def test_the_list_of_commands_says_of_each_what_its_own_help_begins_with(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     main(["--help"])
