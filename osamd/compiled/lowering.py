@@ -183,17 +183,23 @@ class KeyedFiles(_Files):  # type: ignore[misc]
         self._save_index({**self._load_index(), key: name})
 
 
-def jit(function: Function, *, nogil: bool = False, optimise_parts: bool = False) -> Function:
+def jit(function: Function, *, nogil: bool = False, optimise_parts: bool = False, allocates: bool = True) -> Function:
     """Compile a function that calls lowered ones, and cache it on disk. No `fastmath`: sums keep their order.
 
     With `nogil` other threads may run at the same time. `optimise_parts` optimises the functions that it calls before
-    it, which takes longer, and makes a loop over a whole stream a little faster (`osamd.compiled.linking`).
+    it, which takes longer, and makes a loop over a whole stream a little faster (`osamd.compiled.linking`). A function
+    that makes no arrays, only views of its arguments, should say so by `allocates=False`: then no references to arrays
+    are counted, which takes longer than many a round. Numba refuses to compile it if it makes one after all.
     """
     config: Any = numba.config  # numba reads it when a function is decorated; restored below for everybody else
     before = config.CACHE_DIR
     config.CACHE_DIR = str(cache_folder())
     try:
-        compiled: Any = numba.njit(function, cache=True, error_model="numpy", nogil=nogil)
+        options: Any = {
+            "nogil": nogil,
+            "_nrt": allocates,
+        }  # numba's types do not know the second, its counted references
+        compiled: Any = numba.njit(function, cache=True, error_model="numpy", **options)
     finally:
         config.CACHE_DIR = before
     compiled._cache._cache_file.__class__ = KeyedFiles
@@ -211,9 +217,9 @@ VECTOR, TABLE = numba.types.float64[::1], numba.types.float64[:, ::1]
 NUMBER, WHOLE, WHOLES = numba.types.float64, numba.types.int64, numba.types.int64[::1]
 
 
-def jit_for(function: Function, *arguments: Any) -> Function:
+def jit_for(function: Function, *arguments: Any, allocates: bool = True) -> Function:
     """Compile a function now, for arguments of these types alone."""
-    compiled: Any = jit(function)
+    compiled: Any = jit(function, allocates=allocates)
     compiled.compile(arguments)
     compiled.disable_compile()  # another kind of array is copied instead, which is quick
     return cast(Function, compiled)

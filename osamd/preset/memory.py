@@ -41,12 +41,12 @@ def keep(memory: Memory, kept: int, z: Any, y: int) -> int:
     return place
 
 
-def carry_over(memory: Memory, count: int, before: Scale, after: Scale) -> None:
-    """Convert the memory to another held scale. Clipped values stay where they were clipped."""
-    for i in range(after.centre.shape[0]):
-        for k in range(count):
-            x = before.centre[i]
-            if before.inverse[i] > 0.0:
-                x += memory.samples[k, i] / before.inverse[i]
-            z = (x - after.centre[i]) * after.inverse[i]
-            memory.samples[k, i] = memory.columns[i, k] = min(max(z, -CLIP), CLIP)
+def carry_over(memory: Memory, count: int, i: int, centre: float, inverse: float, held: Scale) -> None:
+    """Convert feature i, which was held at `centre` and `inverse`, to the scale held now. Clipped values stay where
+    they were clipped."""
+    for k in range(count):
+        x = centre
+        if inverse > 0.0:
+            x += memory.samples[k, i] / inverse
+        z = (x - held.centre[i]) * held.inverse[i]
+        memory.samples[k, i] = memory.columns[i, k] = min(max(z, -CLIP), CLIP)

@@ -32,7 +32,7 @@ from osamd.preset.linear import scores_into, softmax_in_place
 from osamd.preset.memory import carry_over, keep
 from osamd.preset.neighbours import neighbours_opinion
 from osamd.preset.regression import NEWEST, drop, refit, restate
-from osamd.preset.scale import RENEWED, Scale, follow, hold, standardise_into
+from osamd.preset.scale import RENEWED, follow, hold, standardise_into
 from osamd.preset.state import (
     BAYES,
     FAST_BAYES,
@@ -72,16 +72,15 @@ class Opinion(NamedTuple):
     """The probability of asking, as it was before the draw."""
 
 
-def own(shares: Any, expert: int, classes: int) -> Any:
-    """One expert's probabilities."""
-    return shares[expert * classes : (expert + 1) * classes]
-
-
 def observe(state: Any, work: Any, x: Any, u: float, sigma: float, floor: float) -> Opinion:
     """The first half of the round."""
     if x.shape[0] != int(state[FEATURES]):
         return Opinion(-1, 0, 0.0, False, 0.0)
-    part, seen = parts_of(state), work_of(work, state)
+    return opine(state, parts_of(state), work_of(work, state), x, u, sigma, floor)
+
+
+def opine(state: Any, part: PresetParts, seen: Work, x: Any, u: float, sigma: float, floor: float) -> Opinion:
+    """The first half of the round for a sample with the right number of features, where the parts are at hand."""
     for i in range(x.shape[0]):
         seen.x[i] = x[i]
     standardise_into(part.scale, x, seen.z)
@@ -101,19 +100,17 @@ def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
         softmax_in_place(seen.source, 1.0)
     elif state[SOURCED] != FOREIGN:  # a foreign source has written its own
         seen.source[:] = 1.0 / classes
-    student = own(seen.shares, STUDENT, classes)
-    scores_into(part.student, seen.x, student)
-    softmax_in_place(student, SHARPNESS)
-    slow = own(seen.shares, REGRESSION, classes)
-    scores_into(part.regression.weights, seen.z, slow)
-    softmax_in_place(slow, 1.0)
-    fast = own(seen.shares, FAST_REGRESSION, classes)
-    scores_into(part.fast_regression.weights, seen.z, fast)
-    softmax_in_place(fast, 1.0)
-    bayes_opinion(part.bayes, seen.z, own(seen.shares, BAYES, classes))
-    bayes_opinion(part.fast_bayes, seen.z, own(seen.shares, FAST_BAYES, classes))
-    neighbours_opinion(part.memory, count, seen.z, seen.away, seen.near, own(seen.shares, NEIGHBOURS, classes))
-    forest_opinion(part.forest, seen.z, own(seen.shares, FOREST, classes))
+    opinions = seen.opinions
+    scores_into(part.student, seen.x, opinions[STUDENT])
+    softmax_in_place(opinions[STUDENT], SHARPNESS)
+    scores_into(part.regression.weights, seen.z, opinions[REGRESSION])
+    softmax_in_place(opinions[REGRESSION], 1.0)
+    scores_into(part.fast_regression.weights, seen.z, opinions[FAST_REGRESSION])
+    softmax_in_place(opinions[FAST_REGRESSION], 1.0)
+    bayes_opinion(part.bayes, seen.z, opinions[BAYES])
+    bayes_opinion(part.fast_bayes, seen.z, opinions[FAST_BAYES])
+    neighbours_opinion(part.memory, count, seen.z, seen.away, seen.near, opinions[NEIGHBOURS])
+    forest_opinion(part.forest, seen.z, opinions[FOREST])
 
 
 def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> None:
@@ -147,13 +144,10 @@ def renew(state: Any, part: PresetParts, seen: Work) -> None:
     state[RENEWAL] = RENEWED * state[ROUNDS]
     kept = int(state[KEPT])
     count = min(kept, part.memory.labels.shape[0])
-    centre, inverse = part.scale.centre.copy(), part.scale.inverse.copy()
-    scale = part.scale
-    before = Scale(
-        scale.mean, scale.variance, scale.recent_mean, scale.recent_variance, scale.recent_inverse, centre, inverse
-    )
-    hold(scale)
-    carry_over(part.memory, count, before, scale)
+    for i in range(part.scale.centre.shape[0]):
+        centre, inverse = part.scale.centre[i], part.scale.inverse[i]
+        hold(part.scale, i)
+        carry_over(part.memory, count, i, centre, inverse, part.scale)
     restate(part.regression, part.memory, count)
     restate(part.fast_regression, part.memory, count)
     recount(part.fast_bayes, part.memory, kept, REACH[0])

@@ -82,16 +82,15 @@ def varies(variance: float, mean: float) -> bool:
     return variance > CONSTANT * (1e-30 + mean * mean)
 
 
-def hold(scale: Scale) -> None:
-    """Renew the held scale; a long variance that outliers have spoilt restarts from the recent rounds."""
-    for i in range(scale.mean.shape[0]):
-        apart = scale.mean[i] - scale.recent_mean[i]
-        explained = scale.recent_variance[i] + apart * apart
-        if explained > 0.0 and scale.variance[i] > SPOILT * explained:
-            scale.mean[i], scale.variance[i] = scale.recent_mean[i], scale.recent_variance[i]
-        scale.centre[i] = scale.mean[i]
-        variance = scale.variance[i]
-        scale.inverse[i] = 1.0 / math.sqrt(variance) if varies(variance, scale.mean[i]) else 0.0
+def hold(scale: Scale, i: int) -> None:
+    """Renew the held scale of a feature; a long variance that outliers have spoilt restarts from the recent rounds."""
+    apart = scale.mean[i] - scale.recent_mean[i]
+    explained = scale.recent_variance[i] + apart * apart
+    if explained > 0.0 and scale.variance[i] > SPOILT * explained:
+        scale.mean[i], scale.variance[i] = scale.recent_mean[i], scale.recent_variance[i]
+    scale.centre[i] = scale.mean[i]
+    variance = scale.variance[i]
+    scale.inverse[i] = 1.0 / math.sqrt(variance) if varies(variance, scale.mean[i]) else 0.0
 
 
 def standardise_into(scale: Scale, x: Any, z: Any) -> None:

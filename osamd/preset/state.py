@@ -59,6 +59,8 @@ class Work(NamedTuple):
     """The source's probabilities."""
     shares: Any
     """The experts' probabilities, one expert after the other."""
+    opinions: Any
+    """The same, one row per expert."""
     blend: Any
     trusted: Any
     mixture: Any
@@ -122,7 +124,24 @@ def cut_work(vector: Any, sizes: Sizes) -> Any:
     direction, at = cut(vector, at, d)
     order, at = cut(vector, at, n)
     todo, at = cut(vector, at, 3 * (n + 2))
-    work = Work(x, z, source, shares, blend, trusted, mixture, away, near, scores, counts, left, direction, order, todo)
+    work = Work(
+        x,
+        z,
+        source,
+        shares,
+        shares.reshape((len(EXPERTS), k)),
+        blend,
+        trusted,
+        mixture,
+        away,
+        near,
+        scores,
+        counts,
+        left,
+        direction,
+        order,
+        todo,
+    )
     return work, at
 
 

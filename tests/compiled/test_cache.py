@@ -94,7 +94,7 @@ def test_two_processes_that_compile_at_once_do_not_take_each_others_code(tmp_pat
 
 
 def test_every_function_that_is_lowered_stands_in_the_sources_of_the_digest(monkeypatch):
-    monkeypatch.setattr(preset_halves, "jit_for", lambda function, *_: function)  # lowering is enough, and quick
+    monkeypatch.setattr(preset_halves, "jit_for", lambda function, *_, **__: function)  # lowering is enough, and quick
     root = Path(lowering.__file__).parent.parent
     covered = {found for pattern in lowering.SOURCES for found in root.glob(pattern)}
     for unit in EVERY:

@@ -10,7 +10,7 @@ from osamd.preset import state as layout
 from osamd.preset.arbiter import EVIDENCE, SOURCE_PRIOR, open_trust, trusted_into, verify
 from osamd.preset.bayes import bayes_opinion, recount
 from osamd.preset.neighbours import BLANK, VOTERS, WIDTH
-from osamd.preset.round import learn, observe, own
+from osamd.preset.round import learn, observe
 from osamd.preset.scale import CLIP, follow, hold
 
 
@@ -69,7 +69,7 @@ def test_neighbours_vote_by_their_distance_over_the_width_of_the_neighbourhood()
     near = np.argsort(away)[:VOTERS]
     votes = np.exp(-WIDTH * (away[near] - away[near[0]]) / away[near[-1]])
     wanted = np.bincount(parts.memory.labels[near].astype(int), votes, 3) + BLANK / 3
-    np.testing.assert_allclose(own(seen.shares, layout.NEIGHBOURS, 3), wanted / wanted.sum(), rtol=1e-9)
+    np.testing.assert_allclose(seen.opinions[layout.NEIGHBOURS], wanted / wanted.sum(), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("expert", "reach"), [("fast_bayes", 8.0), ("bayes", 256.0)])
@@ -111,7 +111,7 @@ def test_a_tree_makes_a_threshold_that_no_plane_has():
     for row in generator.uniform(-1.0, 1.0, size=(200, 2)):
         observe(state, work, row, 0.5, 1.0, 0.0)
         seen = layout.work_of(work, state)
-        right += own(seen.shares, layout.FOREST, 2).argmax() == int(abs(row[0]) > 0.5)
+        right += seen.opinions[layout.FOREST].argmax() == int(abs(row[0]) > 0.5)
     assert right >= 180
 
 
@@ -120,7 +120,8 @@ def followed(columns):
     scale = layout.parts_of(state).scale
     for t, row in enumerate(columns, 1):
         follow(scale, row, float(t))
-    hold(scale)
+    for i in range(columns.shape[1]):
+        hold(scale, i)
     return scale
 
 

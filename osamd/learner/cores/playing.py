@@ -68,13 +68,16 @@ def single(seen: Observation) -> Observations:
     )
 
 
-def compiled_block(ask: Callable[..., Any], tell: Callable[..., Any], keep: Callable[..., Any], model: Any) -> Any:
+def compiled_block(
+    ask: Callable[..., Any], tell: Callable[..., Any], keep: Callable[..., Any], model: Any, *, allocates: bool = True
+) -> Any:
     """The compiled rounds of a block, from the plain halves of a round; `model` is the numba type of their first
     argument.
 
     `ask(model, x, u)` gives the fields of an `Observation`, `tell(model, pseudolabel)` learns without a label, and
     `keep(model, place)` writes the score of the last sample into `place`. The block ends after a query and before a
-    sample that the model cannot use; it returns how many rounds were played.
+    sample that the model cannot use; it returns how many rounds were played. `allocates` is that of
+    `osamd.compiled.lowering.jit`.
     """
     for half in (ask, tell, keep):
         lower(half)
@@ -93,7 +96,7 @@ def compiled_block(ask: Callable[..., Any], tell: Callable[..., Any], keep: Call
             tell(model, seen[2])
         return rows.shape[0]
 
-    return jit_for(play, model, TABLE, VECTOR, TABLE, TABLE)
+    return jit_for(play, model, TABLE, VECTOR, TABLE, TABLE, allocates=allocates)
 
 
 def played(block: Any, model: Any, rows: Array, draws: NDArray[np.float64], width: int) -> tuple[Array, Array]:

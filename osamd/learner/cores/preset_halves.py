@@ -16,10 +16,13 @@ from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
 from osamd.preset.arbiter import HEAD_START, LEFT_OUT, POWER, dissent, likeliest
 from osamd.preset.pending import close_to_pending
-from osamd.preset.round import gather, learn, observe, remember
+from osamd.preset.round import gather, learn, opine, remember
 
 LARGEST = 1e150
 """Larger features are refused: the sum of their squares may overflow."""
+
+for views in (layout.parts_of, layout.work_of):
+    lower(views, inline=True)  # it takes longer to return so many views than to cut them
 
 
 def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
@@ -30,15 +33,15 @@ def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
     for i in range(x.shape[0]):
         if not abs(x[i]) <= LARGEST:
             return refused()
-    if close_to_pending(state, layout.parts_of(state).scale, waiting, x):
+    part, seen = layout.parts_of(state), layout.work_of(work, state)
+    if close_to_pending(state, part.scale, waiting, x):
         sigma, floor = 0.0, min(floor, book[books.FLOOR])
-    label, pseudolabel, margin, query, probability = observe(state, work, x, u, sigma, floor)
+    label, pseudolabel, margin, query, probability = opine(state, part, seen, x, u, sigma, floor)
     if label < 0:
         return refused()
-    arbiter, seen = layout.parts_of(state).arbiter, layout.work_of(work, state)
     sourced = state[layout.SOURCED] > 0.0
     source = likeliest(seen.source)[0] if sourced else NO_SOURCE
-    apart = dissent(arbiter.losses, seen.shares, HEAD_START if sourced else LEFT_OUT, label)
+    apart = dissent(part.arbiter.losses, seen.shares, HEAD_START if sourced else LEFT_OUT, label)
     return Said(label, query, pseudolabel, margin, probability, margin**POWER, source, apart)
 
 
@@ -60,7 +63,7 @@ class CompiledPreset:
         def ask(state: Any, work: Any, book: Any, meter: Any, waiting: Any, x: Any, u: Any) -> Any:
             return count((state, work, book, waiting), book, meter, x, u)
 
-        return jit_for(ask, VECTOR, VECTOR, VECTOR, VECTOR, TABLE, VECTOR, NUMBER)
+        return jit_for(ask, VECTOR, VECTOR, VECTOR, VECTOR, TABLE, VECTOR, NUMBER, allocates=False)
 
     @cached_property
     def tell(self) -> Any:
@@ -69,7 +72,7 @@ class CompiledPreset:
         def tell(state: Any, work: Any, pseudolabel: Any, y: Any, weight: Any) -> Any:
             learn(state, work, pseudolabel, y, weight)
 
-        return jit_for(tell, VECTOR, VECTOR, WHOLE, WHOLE, NUMBER)
+        return jit_for(tell, VECTOR, VECTOR, WHOLE, WHOLE, NUMBER, allocates=False)
 
     @cached_property
     def block(self) -> Any:
@@ -85,7 +88,7 @@ class CompiledPreset:
             learn(model[0], model[1], pseudolabel, UNLABELLED, 0.0)
 
         model = numba.types.Tuple((VECTOR, VECTOR, VECTOR, VECTOR, TABLE))  # type: ignore[no-untyped-call]
-        return compiled_block(ask, tell, keep_mixture, model)
+        return compiled_block(ask, tell, keep_mixture, model, allocates=False)
 
     @cached_property
     def gather(self) -> Any:
@@ -94,7 +97,7 @@ class CompiledPreset:
         def gather_table(state: Any, work: Any, rows: Any) -> Any:
             gather(state, work, rows)
 
-        return jit_for(gather_table, VECTOR, VECTOR, TABLE)
+        return jit_for(gather_table, VECTOR, VECTOR, TABLE, allocates=False)
 
     @cached_property
     def remember(self) -> Any:
@@ -103,7 +106,7 @@ class CompiledPreset:
         def remember_table(state: Any, work: Any, rows: Any, labels: Any) -> Any:
             remember(state, work, rows, labels)
 
-        return jit_for(remember_table, VECTOR, VECTOR, TABLE, WHOLES)
+        return jit_for(remember_table, VECTOR, VECTOR, TABLE, WHOLES, allocates=False)
 
 
 COMPILED = CompiledPreset()
