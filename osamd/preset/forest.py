@@ -58,12 +58,18 @@ def cut_forest(vector: Any, at: int, sizes: Sizes) -> Any:
 
 
 class Room(NamedTuple):
-    """Working space for growing a tree: an order of the samples, nodes to do (three numbers each), and class counts."""
+    """Working space for growing a tree."""
 
     order: Any
+    """The samples, node after node; within a node, class after class."""
+    aside: Any
+    """Samples that are put aside while a node is split."""
     todo: Any
+    """Nodes to do, three numbers each: the node, and where its samples begin and end."""
     counts: Any
-    left: Any
+    """How many samples of a node each class has."""
+    places: Any
+    """Where the next sample of each class goes."""
 
 
 def leaf_of(forest: Forest, tree: int, z: Any) -> int:
@@ -122,10 +128,24 @@ def count_classes(memory: Memory, order: Any, first: int, last: int, counts: Any
         counts[int(memory.labels[int(order[j])])] += 1.0
 
 
+def by_class(memory: Memory, room: Room, count: int) -> None:
+    """Put the samples that lie aside in order, class after class."""
+    count_classes(memory, room.aside, 0, count, room.counts)
+    begin = 0.0
+    for c in range(room.counts.shape[0]):
+        room.places[c] = begin
+        begin += room.counts[c]
+    for k in range(count):
+        c = int(memory.labels[int(room.aside[k])])
+        room.order[int(room.places[c])] = room.aside[k]
+        room.places[c] += 1.0
+
+
 def best_split(memory: Memory, room: Room, first: int, last: int, seed: float) -> Any:
     """The purest of several random splits of these samples: feature (-1 for none), threshold, state of the generator.
 
-    Purity is the sum over both sides of the squared class counts divided by the size, as in Gini's index.
+    Purity is the sum over both sides of the squared class counts divided by the size, as in Gini's index. The samples
+    of a class lie next to each other, so that they are counted without branches.
     """
     d = memory.columns.shape[0]
     tries = max(1, int(TRIES * math.sqrt(d) + 0.5))
@@ -143,17 +163,15 @@ def best_split(memory: Memory, room: Room, first: int, last: int, seed: float) -
         seed = draw(seed)
         cutting = low + seed / MODULUS * (high - low)
         cutting = low if cutting >= high else cutting
-        room.left[:] = 0.0
-        size = 0.0
-        for j in range(first, last):
-            sample = int(room.order[j])
-            if column[sample] <= cutting:
-                room.left[int(memory.labels[sample])] += 1.0
-                size += 1.0
-        inside, outside = 0.0, 0.0
+        size, inside, outside, begin = 0.0, 0.0, 0.0, first
         for c in range(room.counts.shape[0]):
-            inside += room.left[c] * room.left[c]
-            outside += (room.counts[c] - room.left[c]) * (room.counts[c] - room.left[c])
+            end, left = begin + int(room.counts[c]), 0
+            for j in range(begin, end):
+                left += 1 if column[int(room.order[j])] <= cutting else 0
+            size += left
+            inside += left * left
+            outside += (end - begin - left) * (end - begin - left)
+            begin = end
         purity = inside / size + outside / (last - first - size)
         if purity > purest:
             feature, threshold, purest = drawn, cutting, purity
@@ -170,7 +188,8 @@ def grow(forest: Forest, tree: int, memory: Memory, kept: int, room: Room, seed:
     ring = memory.labels.shape[0]
     count = min(kept, ring, REACH)
     for k in range(count):
-        order[k] = (kept - 1 - k) % ring
+        room.aside[k] = (kept - 1 - k) % ring
+    by_class(memory, room, count)
     todo[0], todo[1], todo[2] = 0.0, 0.0, count
     waiting, nodes = 1, 1
     while waiting > 0:
@@ -187,7 +206,7 @@ def grow(forest: Forest, tree: int, memory: Memory, kept: int, room: Room, seed:
             forest.feature[tree, node] = -1.0 - commonest
             forest.value[tree, node] = max(0.0, 2.0 * counts[commonest] - (last - first))
             continue
-        middle = part(memory, order, first, last, feature, threshold)
+        middle = part(memory, room, first, last, feature, threshold)
         forest.feature[tree, node], forest.value[tree, node] = feature, threshold
         forest.child[tree, node] = nodes
         todo[3 * waiting], todo[3 * waiting + 1], todo[3 * waiting + 2] = nodes, first, middle
@@ -220,13 +239,15 @@ def grow_again(forest: Forest, memory: Memory, kept: int, room: Room) -> None:
                 count_in_leaf(forest, tree, memory.samples[k % ring], int(memory.labels[k % ring]))
 
 
-def part(memory: Memory, order: Any, first: int, last: int, feature: int, threshold: float) -> int:
-    """Put the samples up to the threshold first; returns where the others begin."""
-    i, j = first, last - 1
-    while i <= j:
-        if memory.columns[feature, int(order[i])] <= threshold:
-            i += 1
-        else:
-            order[i], order[j] = order[j], order[i]
-            j -= 1
-    return i
+def part(memory: Memory, room: Room, first: int, last: int, feature: int, threshold: float) -> int:
+    """Put the samples up to the threshold first, without other changes of the order; returns where the others begin."""
+    column, middle, others = memory.columns[feature], first, 0
+    for j in range(first, last):
+        sample = room.order[j]
+        room.order[middle] = room.aside[others] = sample
+        goes_left = 1 if column[int(sample)] <= threshold else 0
+        middle += goes_left
+        others += 1 - goes_left
+    for j in range(others):
+        room.order[middle + j] = room.aside[j]
+    return middle

@@ -20,7 +20,7 @@ def softmax_in_place(scores: Any, sharpness: float) -> None:
         most = max(most, scores[c])
     total = 0.0
     for c in range(scores.shape[0]):
-        scores[c] = math.exp(sharpness * (scores[c] - most))
+        scores[c] = 1.0 if scores[c] == most else math.exp(sharpness * (scores[c] - most))  # exp(0) takes time too
         total += scores[c]
     for c in range(scores.shape[0]):
         scores[c] /= total

@@ -36,15 +36,28 @@ def neighbours_opinion(memory: Memory, count: int, z: Any, away: Any, near: Any,
         own[c] /= votes
 
 
-def nearest(memory: Memory, count: int, z: Any, away: Any, near: Any) -> int:
-    """Compute all squared distances and the places of the nearest, closest first; returns the number of the latter."""
+def distances_into(memory: Memory, count: int, z: Any, away: Any) -> None:
+    """Compute all squared distances, four features at a time, so that few partial sums are written and read again."""
+    d = z.shape[0]
+    whole = d // 4 * 4
     for k in range(count):
         away[k] = 0.0
-    for i in range(z.shape[0]):
+    for i in range(0, whole, 4):
+        z0, z1, z2, z3 = z[i], z[i + 1], z[i + 2], z[i + 3]
+        c0, c1, c2, c3 = memory.columns[i], memory.columns[i + 1], memory.columns[i + 2], memory.columns[i + 3]
+        for k in range(count):
+            g0, g1, g2, g3 = z0 - c0[k], z1 - c1[k], z2 - c2[k], z3 - c3[k]
+            away[k] += (g0 * g0 + g1 * g1) + (g2 * g2 + g3 * g3)
+    for i in range(whole, d):
         value, column = z[i], memory.columns[i]
         for k in range(count):
             gap = value - column[k]
             away[k] += gap * gap
+
+
+def nearest(memory: Memory, count: int, z: Any, away: Any, near: Any) -> int:
+    """Compute all squared distances and the places of the nearest, closest first; returns the number of the latter."""
+    distances_into(memory, count, z, away)
     found = 0
     for k in range(count):
         if found < near.shape[0]:

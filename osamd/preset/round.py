@@ -180,7 +180,7 @@ def teach(state: Any, part: PresetParts, seen: Work, y: int) -> None:
 
 def room_of(seen: Work) -> Room:
     """The working space for growing trees."""
-    return Room(seen.order, seen.todo, seen.counts, seen.left)
+    return Room(seen.order, seen.away, seen.todo, seen.counts, seen.places)
 
 
 def remember(state: Any, work: Any, rows: Any, labels: Any) -> None:

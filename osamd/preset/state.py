@@ -69,7 +69,7 @@ class Work(NamedTuple):
     near: Any
     scores: Any
     counts: Any
-    left: Any
+    places: Any
     direction: Any
     order: Any
     todo: Any
@@ -120,7 +120,7 @@ def cut_work(vector: Any, sizes: Sizes) -> Any:
     near, at = cut(vector, at, VOTERS)
     scores, at = cut(vector, at, k)
     counts, at = cut(vector, at, k)
-    left, at = cut(vector, at, k)
+    places, at = cut(vector, at, k)
     direction, at = cut(vector, at, d)
     order, at = cut(vector, at, n)
     todo, at = cut(vector, at, 3 * (n + 2))
@@ -137,7 +137,7 @@ def cut_work(vector: Any, sizes: Sizes) -> Any:
         near,
         scores,
         counts,
-        left,
+        places,
         direction,
         order,
         todo,

@@ -95,7 +95,7 @@ def test_every_remembered_sample_falls_into_a_leaf_of_its_own_class():
     x, y = blobs(60, 3)
     state, work = taught(x, y, 3)
     parts, seen = layout.parts_of(state), layout.work_of(work, state)
-    room = trees.Room(seen.order, seen.todo, seen.counts, seen.left)
+    room = trees.Room(seen.order, seen.away, seen.todo, seen.counts, seen.places)
     trees.grow(parts.forest, 0, parts.memory, 60, room, 12345.0)
     for place in range(60):
         leaf = trees.leaf_of(parts.forest, 0, parts.memory.samples[place])
