@@ -9,7 +9,7 @@ import numpy as np
 
 from osamd import __version__
 from osamd.paper.methods import KNOWN
-from osamd.prequential.changes_found import ADWIN_FOUND, adwin_is_there
+from osamd.prequential.changes_found import ADWIN_FOUND, Change, adwin_is_there
 from osamd.prequential.outcomes import Outcome
 from osamd.prequential.page_charts import (
     accuracy_chart,
@@ -23,11 +23,13 @@ from osamd.prequential.report import budgets_table, described, headline, tables
 from osamd.prequential.sentences import advice, notes
 from osamd.reporting.charts import SCRIPT, svg
 from osamd.reporting.charts import STYLE as CHARTS
-from osamd.reporting.tables import Table
+from osamd.reporting.tables import Table, counted
 
 CATEGORIES_SHOWN = 8
 MATRIX_CLASSES = 12
-"""Classes in the matrix of confusion; the commonest ones where there are more."""
+"""Classes in the matrix of confusion; those with the most mistakes where there are more."""
+CHANGES_SHOWN = 6
+"""The most changes in an open table; where there are more, the largest is told and the table opens on a click."""
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --text: #1b1b1b; --soft: #595959; --rule: #dcdcdc; --tile: #f4f4f2;
   --lead: #a84700; --alarm: #b3261e; --heat: 0, 114, 178;
@@ -55,7 +57,11 @@ td:first-child { min-width: 6.5rem; }
 .words td { overflow-wrap: break-word; }
 .matrix td, .matrix th { text-align: center; border: 1px solid var(--rule); }
 .matrix th:first-child { text-align: right; }
-@media (max-width: 30rem) { th, td { padding: .3rem .35rem; } .lead { font-size: 1.05rem; } }
+.matrix .upright { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; margin: 0 auto;
+  max-height: 11rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+summary { cursor: pointer; margin: .5rem 0; }
+@media (max-width: 30rem) { th, td { padding: .3rem .35rem; } .lead { font-size: 1.05rem; }
+  .matrix table { font-size: .75rem; } .matrix th, .matrix td { padding: .25rem .2rem; } }
 .small { color: var(--soft); font-size: .875rem; }
 """.strip()
 
@@ -68,7 +74,7 @@ def page(outcome: Outcome) -> str:
     todo = advice(outcome)
     parts = [
         f"<h1>{escape(method)} on {escape(outcome.table)}</h1>",
-        f'<p class="lead"><b>{escape(headline(outcome))}</b></p>',
+        f'<p class="lead"><b>{escape(_sentence(headline(outcome)))}</b></p>',
         _tiles(outcome),
         f'<p class="next"><b>What to do next.</b> {escape(todo)}</p>' if todo else "",
         "<h2>Accuracy over time</h2>",
@@ -107,6 +113,11 @@ def page(outcome: Outcome) -> str:
     )
 
 
+def _sentence(words: str) -> str:
+    """The words with a capital and a full stop."""
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def _tiles(outcome: Outcome) -> str:
     """The answers to what people ask first."""
     runs = outcome.repeats[outcome.settings["method"]]
@@ -123,33 +134,54 @@ def _tiles(outcome: Outcome) -> str:
 
 
 def _changed(outcome: Outcome) -> list[str]:
+    """How often the stream changed, the largest change, and a table of all."""
     if "left-alone" not in outcome.baselines:
         return ["<p>Without a warm-up there is no model to watch for changes.</p>"]
     watched = "how sure the model left alone is, which needs no labels"
     if adwin_is_there():
         watched += ", and how often it is right, by River's ADWIN"
     if not outcome.changes:
-        return [f"<p>No change was found. Watched: {escape(watched)}.</p>"]
+        return [f"<p>No change was found. We watched {escape(watched)}.</p>"]
     rows = []
     for change in outcome.changes:
-        percent = change.found_by == ADWIN_FOUND
-        before, after = (f"{100 * v:.1f} %" if percent else f"{v:.2f}" for v in (change.before, change.after))
-        what = "right decisions" if percent else "mean margin"
         place = [f"{change.round:,}", f"{outcome.warmup + change.round:,}", outcome.date(change.round)]
-        rows.append([*place, change.found_by, what, before, after])
-    names = ["round", "row of the table", "date", "found by", "what", "before", "after"]
+        rows.append([*place, *_moved(change)])
+    names = ["round", "row", "date", "what changed", "before", "after"]
     if not any(row[2] for row in rows):  # the table has no dates
         names, rows = [*names[:2], *names[3:]], [[*row[:2], *row[3:]] for row in rows]
     grid = _grid(names, rows)
-    return [f"<p>Watched: {escape(watched)}.</p>", grid]
+    if len(rows) > CHANGES_SHOWN:
+        grid = f"<details><summary>All {len(rows)} changes</summary>{grid}</details>"
+    said = f"{counted(len(rows), 'change')} found. {_largest(outcome)} We watched {watched}."
+    return [f"<p>{escape(said)}</p>", grid]
+
+
+def _moved(change: Change) -> tuple[str, str, str]:
+    """What changed, and its value before and after, in words."""
+    if change.found_by == ADWIN_FOUND:
+        return "right decisions", f"{100 * change.before:.1f} %", f"{100 * change.after:.1f} %"
+    return "mean margin", f"{change.before:.2f}", f"{change.after:.2f}"
+
+
+def _largest(outcome: Outcome) -> str:
+    """The largest change: of right decisions where there is one, else of the margin."""
+    largest = max(outcome.changes, key=lambda one: (one.found_by == ADWIN_FOUND, abs(one.after - one.before)))
+    what, before, after = _moved(largest)
+    date = outcome.date(largest.round)
+    when = f"row {outcome.warmup + largest.round:,}" + (f" ({date})" if date else "")
+    return f"The largest is at {when}: {what} of the model left alone went from {before} to {after}."
 
 
 def _failing(outcome: Outcome) -> list[str]:
     """The matrix of confusion, and the recall of the classes that are found least often over time."""
     ledger, classes = outcome.ledger, outcome.classes
     counts = np.bincount(ledger.label, minlength=len(classes))
-    shown = sorted(np.argsort(-counts, kind="stable")[:MATRIX_CLASSES].tolist())
-    head = "".join(f"<th>{escape(str(classes[c]))}</th>" for c in shown)
+    wrong = ledger.label != ledger.decision
+    mistakes = sum(np.bincount(side[wrong], minlength=len(classes)) for side in (ledger.label, ledger.decision))
+    shown = sorted(np.argsort(-np.asarray(mistakes), kind="stable")[:MATRIX_CLASSES].tolist())
+    long = max(len(str(classes[c])) for c in shown) > 3
+    name = '<th><div class="upright">{}</div></th>' if long else "<th>{}</th>"
+    head = "".join(name.format(escape(str(classes[c]))) for c in shown)
     lines = []
     for true in shown:
         rows = ledger.decision[ledger.label == true]
@@ -164,8 +196,8 @@ def _failing(outcome: Outcome) -> list[str]:
         lines.append(f"<tr><th>{escape(str(classes[true]))}</th>{''.join(cells)}</tr>")
     matrix = f'<div class="wide matrix"><table><tr><th>true \\ decided</th>{head}</tr>{"".join(lines)}</table></div>'
     left = len(classes) - len(shown)
-    more = f" The {left} rarest classes are not shown." if left > 0 else ""
-    said = f'<p class="small">Of the rows of each true class (lines), the share decided as each class, in %.{more}</p>'
+    more = f" The {left} classes with the fewest mistakes are not shown." if left > 0 else ""
+    said = f'<p class="small">A line shows how the rows of one true class were decided, in %.{more}</p>'
     return [matrix, said, svg(recall_chart(outcome, counts))]
 
 

@@ -15,7 +15,7 @@ from osamd.reporting.tables import Table, counted, in_words
 PERCENT = 0.01
 
 CLASSES_SHOWN = 20
-"""In the table of classes; results.json has all."""
+"""The most classes in the table of classes; results.json has all."""
 
 
 def tables(outcome: Outcome) -> list[Table]:
@@ -67,7 +67,7 @@ def _baselines(outcome: Outcome) -> list[list[str]]:
 
 
 def _methods(outcome: Outcome) -> Table:
-    """One row a method, and what is right without labels."""
+    """One row per method, and what is right without labels."""
     columns = ["method", *_columns(outcome)]
     rows = [[_called(name), *_cells(runs)] for name, runs in outcome.repeats.items()] + _baselines(outcome)
     if len(outcome.runs) == 1:
@@ -157,13 +157,15 @@ def _classes(outcome: Outcome) -> Table:
         return "-" if value is None else f"{100 * value:.2f}"
 
     every = by_class(outcome)
-    rows = [
-        [str(one["class"]), f"{one['rows']:,}", percent(one["recall"]), percent(one["precision"])]
-        for one in every[:CLASSES_SHOWN]
+    said = [
+        "Recall: the share of the rows of a class that were decided as that class. Precision: the share of the"
+        " decisions for a class that were right."
     ]
-    said = ["Recall: of the rows of a class, those decided so. Precision: of those decided so, the rows of the class."]
+    shown = every
     if len(every) > CLASSES_SHOWN:
-        said.append(f"results.json has all {len(every)} classes.")
+        shown = sorted(every, key=lambda one: 1.0 if one["recall"] is None else float(one["recall"]))[:CLASSES_SHOWN]
+        said.append(f"These are the {CLASSES_SHOWN} classes with the lowest recall; results.json has all {len(every)}.")
+    rows = [[str(one["class"]), f"{one['rows']:,}", percent(one["recall"]), percent(one["precision"])] for one in shown]
     seed = f" (seed {outcome.settings['seed']})" if outcome.settings["seeds"] > 1 else ""
     title = f"{KNOWN[outcome.settings['method']].title} by class{seed}"
     return Table(title, ["class", "rows", "recall %", "precision %"], rows, said)

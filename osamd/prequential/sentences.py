@@ -10,7 +10,8 @@ from osamd.prequential.outcomes import Outcome
 from osamd.reporting.tables import counted
 
 ENOUGH, WORTH_MORE = 0.003, 0.01
-"""Half of the labels are enough where they cost less than this accuracy; twice of them pay where they gain more."""
+"""Half of the labels are enough where they cost less accuracy than the one; twice as many pay where they gain the
+other."""
 
 
 def notes(outcome: Outcome) -> list[str]:
@@ -21,7 +22,7 @@ def notes(outcome: Outcome) -> list[str]:
     said = [f"{start}; {counted(features, 'feature')}; classes {classes}."]
     if outcome.new_classes:
         new = ", ".join(map(repr, outcome.new_classes[:10])) + (", ..." if len(outcome.new_classes) > 10 else "")
-        said.append(f"First seen after the warm-up, and taken in when a label named it: {new}.")
+        said.append(f"Classes that came up after the warm-up, and were learned from their labels: {new}.")
     if outcome.meant_by:
         said.append(
             f"The setting {outcome.meant_by} means the paper's OSAMD, which has no budget unless one is given; leave it"
@@ -59,14 +60,14 @@ def _on_estimate(outcome: Outcome) -> list[str]:
     found, late = outcome.learner.accuracy(), outcome.learner.accuracy(window=True)
     if 2 * found.blind > found.rounds:
         return [
-            f"In {found.blind:,} of {counted(found.rounds, 'round')} no label could have been asked for, so that the"
-            " labels told say too little of the accuracy."
+            f"In {found.blind:,} of {counted(found.rounds, 'round')} the learner could not ask for a label, so the"
+            " labels say too little about the accuracy."
         ]
     if not found.known:
         return [f"Too few labels ({found.labels} of {LABELS_NEEDED}) for an estimate of the accuracy."]
-    said = f"From {counted(found.labels, 'label')} told alone the accuracy is estimated at {_range(found)}"
+    said = f"The accuracy estimated from {counted(found.labels, 'label')} alone is {_range(found)}"
     if late.rounds < found.rounds and late.known and 2 * late.blind <= late.rounds:
-        said += f", over the last {counted(late.rounds, 'round')} at {_range(late)}"
+        said += f"; over the last {counted(late.rounds, 'round')} it is {_range(late)}"
     return [said + "."]
 
 
@@ -79,8 +80,8 @@ def _on_baseline(outcome: Outcome) -> list[str]:
     points = f"{100 * (alone.accuracy - ours):.2f}"
     if points == "0.00":
         return [
-            f"Left alone, the model of the warm-up is right in {100 * alone.accuracy:.2f} % too: here the labels gained"
-            " nothing, as where nothing drifts that matters."
+            f"Left alone, the model of the warm-up is right in {100 * alone.accuracy:.2f} % too: the labels gained"
+            " nothing here, as they do where nothing that matters drifts."
         ]
     return [
         f"Leaving the model of the warm-up alone would have been better, by {points} points: it is right in"
@@ -89,9 +90,22 @@ def _on_baseline(outcome: Outcome) -> list[str]:
     ]
 
 
+def _on_commonest(outcome: Outcome) -> list[str]:
+    """What to do where always deciding for one class is as right."""
+    commonest = outcome.baselines.get("commonest-class")
+    ours = float(np.mean([run.accuracy for run in outcome.repeats[outcome.settings["method"]]]))
+    if commonest is None or commonest.accuracy < ours:
+        return []
+    title = commonest.title[:1].upper() + commonest.title[1:]
+    return [
+        f"{title}, would be right in {100 * commonest.accuracy:.1f} %, which is no worse: these columns say little"
+        " about the class. Add columns that do, and look at the balanced accuracy, which counts every class alike."
+    ]
+
+
 def advice(outcome: Outcome) -> str:
     """What to do next, in a sentence or two."""
-    better = _on_baseline(outcome)
+    better = _on_baseline(outcome) or _on_commonest(outcome)
     if better:
         return better[0]
     health = outcome.learner.health()
@@ -101,24 +115,14 @@ def advice(outcome: Outcome) -> str:
     if rate in runs and len(runs) > 1:
         ours = runs[rate].accuracy
         fewer, more = (runs.get(other) for other in (rate / 2, 2 * rate))
+        now = f"with {100 * rate:g}% it is {100 * ours:.1f} %"
         if fewer is not None and ours - fewer.accuracy < ENOUGH:
-            return (
-                f"Half of the labels would do: {_points(fewer.accuracy - ours)} points with a budget of {50 * rate:g}%."
-            )
+            found = f"with a budget of {50 * rate:g}% the accuracy is {100 * fewer.accuracy:.1f} %"
+            return f"Half of the labels would do: {found}, and {now}."
         if more is not None and more.accuracy - ours >= WORTH_MORE:
-            gain = _points(more.accuracy - ours)
-            return f"More labels pay: {gain} points with a budget of {200 * rate:g}%."
-    return "The budget fits: half of it would cost accuracy, and twice of it would gain little." if runs else ""
-
-
-def _points(difference: float) -> str:
-    """Points with a sign; no minus before what rounds to nothing.
-
-    >>> _points(0.0123), _points(-0.00001)
-    ('+1.2', '0.0')
-    """
-    shown = f"{100 * difference:+.1f}"
-    return "0.0" if shown in ("+0.0", "-0.0") else shown
+            found = f"with a budget of {200 * rate:g}% the accuracy is {100 * more.accuracy:.1f} %"
+            return f"More labels pay: {found}, and {now}."
+    return "The budget fits: half of it would cost accuracy, and twice as much would gain little." if runs else ""
 
 
 def _range(found: Accuracy) -> str:

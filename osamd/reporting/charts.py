@@ -18,6 +18,10 @@ COLOURS = 7
 """Colours of lines, those of Okabe and Ito, which colour-blind people can tell apart."""
 
 
+FEWEST_POINTS = 5.0
+"""The least range of an axis in percent."""
+
+
 class Line(NamedTuple):
     """A line; where a value is None it is broken. `colour` is a number below COLOURS."""
 
@@ -135,6 +139,8 @@ def _limits(chart: Chart) -> tuple[float, float]:
     values += [v for band in chart.bands for side in (band.low, band.high) for v in side if v is not None]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     room = 0.05 * (high - low) or 1.0
+    if chart.percent:  # so that a difference of a few tenths does not look like a large one
+        room = max(room, (FEWEST_POINTS - (high - low)) / 2)
     low, high = low - room, high + room
     if chart.percent:
         low, high = max(0.0, low), min(100.5, high)

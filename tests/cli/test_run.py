@@ -19,6 +19,7 @@ from osamd.learner.linear import OSAMD, REACH
 from osamd.paper.methods import KNOWN, METHODS, Settings, learner
 from osamd.paper.models import linear
 from osamd.paper.play import play
+from osamd.prequential.changes_found import ADWIN_FOUND
 from osamd.prequential.delays import KINDS, delay_named
 from osamd.prequential.page import page
 from osamd.prequential.report import tables
@@ -373,9 +374,9 @@ def test_the_estimate_is_printed_for_all_rounds_and_for_the_last(tmp_path, capsy
     printed = capsys.readouterr().out
     for name, rounds in (("estimate", 2500), ("estimate_of_window", 1000)):
         assert content[name]["rounds"] == rounds
-        assert f"at {100 * content[name]['accuracy']:.2f} % (90 % interval " in printed
-    assert "over the last 1,000 rounds at" in printed
-    assert f"From {content['estimate']['labels']:,} labels told alone" in printed
+        assert f"is {100 * content[name]['accuracy']:.2f} % (90 % interval " in printed
+    assert "over the last 1,000 rounds it is" in printed
+    assert f"The accuracy estimated from {content['estimate']['labels']:,} labels alone" in printed
 
 
 def test_a_cost_of_delay_is_worded_by_its_interval(table):
@@ -413,7 +414,7 @@ def test_labels_that_are_gone_at_once_are_told_of(table, tmp_path, capsys):
     gone = int(np.flatnonzero(osamd.prequential.run(table, "y", warmup=WARMUP, max_labels=20).ledger.asked)[-1]) + 1
     printed = capsys.readouterr().out
     assert f"All 20 labels had been asked for by round {gone} of 1,000; a budget of 2% too spreads them" in printed
-    blind = int(re.search(r"In (\d+) of 1,000 rounds no label could have been asked for", printed)[1])
+    blind = int(re.search(r"In (\d+) of 1,000 rounds the learner could not ask for a label", printed)[1])
     assert 1000 - gone <= blind < 1000
     assert "is estimated at" not in printed
 
@@ -514,6 +515,38 @@ def test_the_report_answers_when_it_changed_which_classes_fail_and_what_to_do(tm
     counted = sum(int(rows.replace(",", "")) for rows, _, _ in matrix)
     assert counted == len(outcome.ledger)
     assert advice(outcome) in shown.replace("&#x27;", "'")
+    largest = max(outcome.changes, key=lambda one: (one.found_by == ADWIN_FOUND, abs(one.after - one.before)))
+    assert f"The largest is at row {500 + largest.round:,}: " in shown
+
+
+def test_many_classes_show_those_that_fail_most(tmp_path):
+    generator = np.random.default_rng(2)
+    y = generator.integers(0, 24, 3000)
+    x = (
+        np.column_stack([np.cos(y), np.sin(y), y / 4.0]) * 4.0
+        + generator.normal(size=(3000, 3)) * (1.0 + 2.0 * (y > 21))[:, None]
+    )
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "\n".join(["a,b,c,y", *(f"{a:.3f},{b:.3f},{c:.3f},k{k}" for (a, b, c), k in zip(x, y, strict=True))])
+    )
+    outcome = osamd.prequential.run(path, "y", warmup=1000)
+    recall = {one["class"]: one["recall"] for one in content(outcome)["by_class"]}
+    classes = tables(outcome)[-1]
+    assert [row[0] for row in classes.rows] == sorted(recall, key=recall.get)[:20]
+    assert "results.json has all 24" in classes.notes[-1]
+    shown = page(outcome)
+    assert "The 12 classes with the fewest mistakes are not shown" in shown
+    assert "rows of k23 decided as k23" in shown
+
+
+def test_columns_that_say_nothing_are_told_rather_than_that_half_of_the_labels_would_do(tmp_path):
+    generator = np.random.default_rng(3)
+    y = np.where(generator.random(1500) < 0.9, "calm", "storm")
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["a,y", *(f"{a:.3f},{k}" for a, k in zip(generator.normal(size=1500), y, strict=True))]))
+    outcome = osamd.prequential.run(path, "y", warmup=500, other_budgets=True)
+    assert advice(outcome).startswith(("Always 'calm'", "Left alone", "Leaving the model"))
 
 
 def test_a_still_stream_has_no_change(tmp_path):
@@ -637,18 +670,18 @@ def test_a_full_disk_under_the_kept_rows_is_a_sentence(table, tmp_path, capsys, 
 
 def test_the_help_says_how_columns_are_read(capsys):
     assert command("--help") == 0
-    words = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
+    words = " ".join(capsys.readouterr().out.split())
     for said in (
-        "Missing are: an empty value, ?, NA",
-        "Of dates the hour, the weekday and the season are features",
+        "an empty value, ?, NA, N/A, #N/A, <NA>, NaN, NaT, null and None are missing",
+        "Dates give the hour, the weekday and the season",
         "--keep",
         "--decimal",
         "--encoding",
-        "true and false are 1 and 0",
+        "True and false are 1 and 0",
         "--categorical",
         "--seeds",
-        "omd-partial: asks uniformly",
-        "By default 5% with osamd-preset; no limit with the paper's methods.",
+        "omd-partial asks at random",
+        "The default is 5% with osamd-preset, and no limit with the paper's methods.",
     ):
         assert said in words
 

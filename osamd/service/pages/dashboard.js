@@ -195,7 +195,12 @@ function draw({ points, classes }) {
 function rates(rounds, asked) {
   const lag = Math.max(1, Math.round(rounds.length / 20));
   const all = rounds.map((round, i) => (round ? asked[i] / round : NaN));
-  const lately = rounds.map((round, i) => (i < lag ? NaN : (asked[i] - asked[i - lag]) / (round - rounds[i - lag])));
+  // The last stretch has only begun; as a few rounds say little, it reaches one point further back.
+  const begun = (i) => rounds[i] - rounds[i - lag] < (rounds[i - lag] - rounds[i - 2 * lag]) / 2;
+  const before = (i) => i - lag - (begun(i) ? 1 : 0);
+  const lately = rounds.map((round, i) =>
+    i < lag ? NaN : (asked[i] - asked[before(i)]) / (round - rounds[before(i)]),
+  );
   return [all, lately];
 }
 
