@@ -1,4 +1,4 @@
-"""The figure: samples a second by peer, a panel a stream."""
+"""The figure: samples per second by peer, one panel per stream."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def speed_figure(content: Mapping[str, Any]) -> Figure:
         axes.set_xscale("log")
         axes.set_xlim(min(speeds) / 2, max(speeds) * 9)
         axes.set_title(stream, fontsize=9.5)
-        axes.set_xlabel("samples a second", fontsize=8.5)
+        axes.set_xlabel("samples per second", fontsize=8.5)
         axes.tick_params(labelsize=8)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", alpha=0.25, linewidth=0.6)

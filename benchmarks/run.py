@@ -35,7 +35,7 @@ RIVER_FOREST = "River ARF, 10 trees, 5 % labels"
 
 @dataclass(frozen=True)
 class Peer:
-    """Who runs what. `samples` by stream, 0 for none: a slow peer gets a prefix that takes about a second.
+    """Who runs what. `samples` is by stream, 0 for none: a slow peer gets a prefix that takes about a second.
 
     `script` is a file in the folder of peers; None is our own worker. `modes` are the comparisons it enters.
     """

@@ -1,4 +1,4 @@
-"""The service under load on loopback: samples a second and how long an answer takes, with durable writes.
+"""The service under load on loopback: samples per second and how long an answer takes, with durable writes.
 
 The server is a process of its own, as `osamd serve` starts it, on a linear model of 54 features with a budget of 5 %;
 this process sends, over a few connections, bodies that were made before. Every answer is read and checked. Then the

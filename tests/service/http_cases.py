@@ -117,7 +117,7 @@ class Web:
 
 
 def digest(saved: bytes) -> str:
-    """Of a saved learner: its header says it, since the order within the header is not fixed."""
+    """The digest that the header of a saved learner states; the order within the header is not fixed."""
     header = json.loads(saved[8 : 8 + int.from_bytes(saved[:8], "little")])
     return str(header["__metadata__"]["digest"])
 

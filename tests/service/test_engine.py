@@ -507,7 +507,7 @@ def test_a_fault_in_one_request_leaves_the_learner_equal_to_the_log(service):
 
 
 def test_a_listener_is_told_of_no_event_before_its_commit(service):
-    """Who reads the log up to `seq` must find all of it there."""
+    """A reader of the log up to `seq` must find all of it there."""
     found = []
 
     def at_commit(connection):

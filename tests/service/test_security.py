@@ -1,4 +1,4 @@
-"""Who gets in, by what, and what is told to whom."""
+"""Tokens, logins and roles: each lets people and programs do what it should, and nothing else."""
 
 from __future__ import annotations
 

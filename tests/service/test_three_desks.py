@@ -28,7 +28,7 @@ from osamd.service.state import create, open_state  # noqa: E402
 expect = sync_api.expect
 ROUNDS = 6
 LOOKS = [("ann", DESKTOP, "light"), ("bob", PHONE, "dark"), ("ann", PHONE, "light"), ("bob", DESKTOP, "dark")]
-"""Who looks, at what size, in which colours."""
+"""The person, the size of the screen, and the colours."""
 SCREENSHOTS = os.environ.get("OSAMD_SCREENSHOTS")
 
 
