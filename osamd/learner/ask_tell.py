@@ -217,16 +217,15 @@ class AskTell(PersistentLearner):
 
     def _finish(self, decision: Decision, label: int) -> None:
         """Play the second half of the round for the decision in hand."""
-        self._learn(label, self._weight(decision))
-        self._held = None
-        if decision._seen.query:
+        seen = decision._seen
+        if seen.query:  # its weight is the least probability of a query divided by that of this one, at most 1
+            self._learn(label, min(1.0, budgets.least(self._limits) / seen.probability))
+            self._held = None
             self._close(decision, label)
         else:
+            self._learn(label, 0.0)
+            self._held = None
             decision._closed, decision._sample = "told", None
-
-    def _weight(self, decision: Decision) -> float:
-        """The least probability of a query divided by that of this one, at most 1; 0 if the label was not asked for."""
-        return min(1.0, budgets.least(self._limits) / decision._seen.probability) if decision._seen.query else 0.0
 
     def _close(self, decision: Decision, label: int) -> None:
         """Close the query: tell the meter its label, or that none came."""

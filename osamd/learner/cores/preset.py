@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -19,7 +18,7 @@ from osamd.checks import require_that
 from osamd.errors import InputError, require_place
 from osamd.learner.cores.packing import opened_state, packing
 from osamd.learner.cores.playing import Observations, observations, played
-from osamd.learner.cores.preset_halves import COMPILED
+from osamd.learner.cores.preset_halves import COMPILED, log_odds
 from osamd.learner.cores.samples import LinearSamples, confirming
 from osamd.learner.decision import Observation
 from osamd.learner.source import FrozenSource
@@ -72,7 +71,9 @@ class PresetCore(LinearSamples):
             self._seen.source[:] = self._foreign.probabilities(sample, self._classes)
         seen = self._compiled.ask(self._state, self._work, self.book, self.meter, self._waiting, sample, u)
         self._pseudolabel = seen[2]
-        return Observation._make((*seen, self._score() if seen[0] >= 0 else math.nan))
+        if self._classes > 2:  # compiled code that returns an array cannot be kept on disk
+            seen = (*seen[:-1], np.log(np.maximum(self._seen.mixture, 1e-300)))
+        return Observation._make(seen)
 
     @property
     def in_blocks(self) -> bool:
@@ -246,20 +247,9 @@ class PresetCore(LinearSamples):
             packing().grow_again(self._state, self._work)
             self._leafless = False
 
-    def _score(self) -> Any:
-        """The score of the sample observed last."""
-        if self._classes == 2:
-            return _log_odds(float(self._seen.mixture[1]))
-        return np.log(np.maximum(self._seen.mixture, 1e-300))
-
     def _scores(self, mixtures: Array) -> Array:
         """The scores of samples from their mixtures, one row per sample."""
         if self._classes == 2:
-            return np.array([_log_odds(second) for second in mixtures[:, 1].tolist()])
+            return np.array([log_odds(second) for second in mixtures[:, 1].tolist()])
         scores: Array = np.log(np.maximum(mixtures, 1e-300))
         return scores
-
-
-def _log_odds(second: float) -> float:
-    """The score for two classes, from the share of the second one in the mixture."""
-    return math.log(max(second, 1e-300)) - math.log(max(1.0 - second, 1e-300))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -45,6 +46,11 @@ def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
     return Said(label, query, pseudolabel, margin, probability, margin**POWER, source, apart)
 
 
+def log_odds(second: Any) -> Any:
+    """The score for two classes, from the share of the second one in the mixture."""
+    return math.log(max(second, 1e-300)) - math.log(max(1.0 - second, 1e-300))
+
+
 def keep_mixture(model: Any, place: Any) -> Any:
     """The mixture of the sample observed last, from which its score is computed."""
     state, work = model[0], model[1]
@@ -58,10 +64,14 @@ class CompiledPreset:
 
     @cached_property
     def ask(self) -> Any:
+        """The first half of a round; it gives an `Observation`, whose score is that of two classes."""
         count = lower(counting(decide))
+        lower(log_odds)
 
         def ask(state: Any, work: Any, book: Any, meter: Any, waiting: Any, x: Any, u: Any) -> Any:
-            return count((state, work, book, waiting), book, meter, x, u)
+            seen = count((state, work, book, waiting), book, meter, x, u)
+            score = log_odds(layout.work_of(work, state).mixture[1])
+            return seen + (score,)  # noqa: RUF005 (numba takes no starred tuples)
 
         return jit_for(ask, VECTOR, VECTOR, VECTOR, VECTOR, TABLE, VECTOR, NUMBER, allocates=False)
 
