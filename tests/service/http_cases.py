@@ -12,18 +12,23 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple, Self
+from unittest.mock import patch
 from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sql
+import uvicorn
 from engine_cases import linear_state, row
 
 from osamd.service import log as logs
+from osamd.service import server
 from osamd.service.api import make_app
 from osamd.service.engine import Engine
 from osamd.service.log import Log
-from osamd.service.state import ServiceState
+from osamd.service.state import ServiceState, open_state
 
 JSON = (("content-type", "application/json"),)
 Headers = Iterable[tuple[str, str]]
@@ -167,38 +172,14 @@ async def ask(
     return Reply(sent[0]["status"], answered, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
-class Served:
-    """A server in a process of its own, at a port of the system's choice; `before` is Python run there first."""
+class Asked:
+    """A server at a port, asked over connections."""
 
-    def __init__(self, state: ServiceState, before: str = "") -> None:
-        self.state = state
-        program = (
-            f"{before}\nfrom pathlib import Path\nfrom osamd.service.server import serve\n"
-            "from osamd.service.state import open_state\n"
-            f"serve(open_state(Path({str(state.folder)!r})), port=0, ready=lambda url: print(url, flush=True))"
-        )
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        self.url = self.process.stdout.readline().strip()
-        if not self.url:
-            raise AssertionError(self.process.communicate()[1])
-        self.port = int(self.url.rpartition(":")[2])
-        self.errors = ""
+    url: str
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def end(self) -> int:
-        """Tell it to end as a supervisor does; what it wrote to its log is in `errors`."""
-        if self.process.poll() is None:
-            os.kill(self.process.pid, signal.SIGTERM)
-        self.errors += self.process.communicate(timeout=60)[1]
-        return self.process.returncode
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
 
     def connect(self, timeout: float = 60.0) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout)
@@ -223,6 +204,74 @@ class Served:
 
     def post(self, target: str, body: Any) -> Any:
         return self.send("POST", target, JSON, json.dumps(body).encode()).json()
+
+
+class Served(Asked):
+    """A server in a process of its own, at a port of the system's choice; `before` is Python run there first.
+
+    For tests that kill it, read what it wrote, or measure it; a new process takes about two seconds of a processor.
+    """
+
+    def __init__(self, state: ServiceState, before: str = "") -> None:
+        self.state = state
+        program = (
+            f"{before}\nfrom pathlib import Path\nfrom osamd.service.server import serve\n"
+            "from osamd.service.state import open_state\n"
+            f"serve(open_state(Path({str(state.folder)!r})), port=0, ready=lambda url: print(url, flush=True))"
+        )
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        if not self.url:
+            raise AssertionError(self.process.communicate()[1])
+        self.errors = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> int:
+        """Tell it to end as a supervisor does; what it wrote to its log is in `errors`."""
+        if self.process.poll() is None:
+            os.kill(self.process.pid, signal.SIGTERM)
+        self.errors += self.process.communicate(timeout=60)[1]
+        return self.process.returncode
+
+
+class ServedHere(Asked):
+    """The same server in a thread of this process."""
+
+    def __init__(self, state: ServiceState) -> None:
+        self.state = state
+        servers: list[uvicorn.Server] = []
+        ready: SimpleQueue[str] = SimpleQueue()
+
+        class Kept(server._Server):
+            def __init__(self, *arguments: Any) -> None:
+                super().__init__(*arguments)
+                servers.append(self)
+
+        self._thread = ThreadPoolExecutor(1)
+        # The garbage collector of the tests stays as it is.
+        with patch.object(server, "_Server", Kept), patch.object(server, "gc"):
+            self._served = self._thread.submit(server.serve, open_state(state.folder), port=0, ready=ready.put)
+            self._served.add_done_callback(lambda _: ready.put(""))
+            self.url = ready.get(timeout=60)
+        if not self.url:
+            self._served.result()
+        (self._server,) = servers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._served.result(60)
+        self._thread.shutdown()
 
 
 def _until_closed(connection: socket.socket) -> bytes:

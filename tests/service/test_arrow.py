@@ -7,7 +7,7 @@ import datetime
 import numpy as np
 import pytest
 from engine_cases import row
-from http_cases import Served, Web, small_state
+from http_cases import ServedHere, Web, small_state
 
 import osamd
 from osamd.client import Client, ServiceError
@@ -102,7 +102,7 @@ def test_arrow_is_told_by_its_type_and_bounded_as_json_is(tmp_path):
 
 
 def test_the_client_sends_tables_and_frames(tmp_path):
-    with Served(small_state(tmp_path / "state")) as served, Client(served.url) as client:
+    with ServedHere(small_state(tmp_path / "state")) as served, Client(served.url) as client:
         table = pa.table({f"x{i}": [1.0, 2.0] for i in (1, 2, 3)})
         assert client.decide_table(table)["round"].to_pylist() == [0, 1]
         assert client.decide_table(table.to_pandas())["round"].to_pylist() == [2, 3]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 from engine_cases import Service, bits, linear_state, module_state, row
-from http_cases import Served, Web
+from http_cases import ServedHere, Web
 
 from osamd.cli.app import main
 from osamd.client import Client
@@ -187,7 +187,7 @@ def test_nothing_given_and_nonsense_are_refused(preset):
 
 
 def test_the_client_and_the_command_change_a_running_service(preset, capsys):
-    with Served(preset) as served:
+    with ServedHere(preset) as served:
         with Client(served.url) as client:
             for number in range(30):
                 client.decide(row(number).tolist())

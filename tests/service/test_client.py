@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 from engine_cases import linear_state, row
-from http_cases import Served
+from http_cases import ServedHere
 
 from osamd.client import Client, ServiceError, _number, _plain
 from osamd.service import auth
@@ -16,7 +16,7 @@ from osamd.service.log import Log
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """A service that asks for nearly every label."""
-    with Served(linear_state(tmp_path_factory.mktemp("client") / "state", sigma=1e6)) as served:
+    with ServedHere(linear_state(tmp_path_factory.mktemp("client") / "state", sigma=1e6)) as served:
         yield served
 
 
@@ -120,7 +120,7 @@ def test_a_token_is_sent_and_a_wrong_one_is_refused(tmp_path):
     log.make_tables()
     token = auth.make_token(log, "till", "client")
     log.close()
-    with Served(state) as served:
+    with ServedHere(state) as served:
         with Client(served.url, token=token) as service:
             assert service.decide(row(1))["round"] == 0
             with pytest.raises(ServiceError, match="forbidden"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from http_cases import Served, until
+from http_cases import ServedHere, until
 
 from osamd.client import Client, ServiceError
 from osamd.service import demo
@@ -93,7 +93,7 @@ def test_rounds_and_labels_move_in_a_service_that_is_fed_and_the_feeder_ends_wit
     monkeypatch.setattr(demo, "PATIENCE", 0.0)
     monkeypatch.setattr(demo, "BETWEEN", 0.001)
     said = []
-    with Served(demo.demo_state(tmp_path / "demo")) as served:
+    with ServedHere(demo.demo_state(tmp_path / "demo")) as served:
         feeder = demo.Feeder(served.url, told=said.append)
         feeder.start()
         with Client(served.url) as service:

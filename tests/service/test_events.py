@@ -8,7 +8,7 @@ from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import pytest
-from http_cases import Served, Web, parsed, small_state, until
+from http_cases import Asked, Served, ServedHere, Web, parsed, small_state, until
 
 from osamd.service import auth, sse
 from osamd.service.log import Log
@@ -27,7 +27,7 @@ class Message(NamedTuple):
 class Listener:
     """A connection to /v1/events."""
 
-    def __init__(self, served: Served, after: object = None, token: str | None = None, small: bool = False) -> None:
+    def __init__(self, served: Asked, after: object = None, token: str | None = None, small: bool = False) -> None:
         self.socket = socket.socket()
         if small:  # so that what is not read stops the sender soon
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -93,11 +93,11 @@ class Listener:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    with Served(small_state(tmp_path_factory.mktemp("events") / "state")) as started:
+    with ServedHere(small_state(tmp_path_factory.mktemp("events") / "state")) as started:
         yield started
 
 
-def ask_for(served: Served, number: int) -> list[int]:
+def ask_for(served: Asked, number: int) -> list[int]:
     """Send samples until so many of them are queries; their rounds."""
     rounds = []
     for i in range(1000):
@@ -109,7 +109,7 @@ def ask_for(served: Served, number: int) -> list[int]:
     raise AssertionError("too few samples are queries")
 
 
-def all_kinds(served: Served) -> list[tuple[str, int]]:
+def all_kinds(served: Asked) -> list[tuple[str, int]]:
     """Do one thing of every kind; what is to be told of it."""
     first, second = ask_for(served, 2)
     served.post("/v1/labels", {"round": first, "label": "dog"})
@@ -120,7 +120,7 @@ def all_kinds(served: Served) -> list[tuple[str, int]]:
     return [*done, ("claim", held), ("skip", held), ("expire", held)]
 
 
-def seq(served: Served) -> int:
+def seq(served: Asked) -> int:
     return int(served.get("/v1/status")["seq"])
 
 
@@ -200,8 +200,9 @@ def test_a_slow_reader_harms_nobody(served):
     assert served.get("/healthz") == {"status": "ok"}
 
 
-def test_a_closed_connection_is_forgotten(tmp_path):
-    with Served(small_state(tmp_path / "state"), "from osamd.service import sse\nsse.MOST_LISTENERS = 3") as served:
+def test_a_closed_connection_is_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(sse, "MOST_LISTENERS", 3)
+    with ServedHere(small_state(tmp_path / "state")) as served:
         for _ in range(4):
             listening = [Listener(served) for _ in range(3)]
             for one in listening:
@@ -214,7 +215,7 @@ def test_a_closed_connection_is_forgotten(tmp_path):
             until(lambda: _all_free(served, 3), "all places are free again")
 
 
-def _all_free(served: Served, number: int) -> bool:
+def _all_free(served: Asked, number: int) -> bool:
     tried = [Listener(served) for _ in range(number)]
     try:
         return all(one.next("status") for one in tried)
@@ -225,14 +226,16 @@ def _all_free(served: Served, number: int) -> bool:
             one.close()
 
 
-def test_who_is_revoked_is_told_no_more(tmp_path):
+def test_who_is_revoked_is_told_no_more(tmp_path, monkeypatch):
     state = small_state(tmp_path / "state")
     log = Log(state.log_file)
     log.open(state.identity)
     token, client = auth.make_token(log, "anna", "annotator"), auth.make_token(log, "shop", "client")
     log.close()
-    before = "from osamd.service import auth, sse\nauth._SEEN_FOR = -1.0\nsse.LONGEST = 0.05\nsse.SHORTEST = 0.01"
-    with Served(state, before) as served:
+    monkeypatch.setattr(auth, "_SEEN_FOR", -1.0)
+    monkeypatch.setattr(sse, "LONGEST", 0.05)
+    monkeypatch.setattr(sse, "SHORTEST", 0.01)
+    with ServedHere(state) as served:
         assert served.send("GET", "/v1/events").status == 401
         assert served.send("GET", "/v1/events", [("authorization", f"Bearer {client}")]).status == 403
         with Listener(served, token=token) as listener:

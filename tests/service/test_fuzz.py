@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from http_cases import Served, Web, parsed, small_state
+from http_cases import Served, ServedHere, Web, parsed, small_state
 
 from benchmarks import service_fuzz
 from benchmarks.service_fuzz import Attempt
@@ -123,7 +123,7 @@ RAW = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    with Served(small_state(tmp_path_factory.mktemp("raw") / "state")) as started:
+    with ServedHere(small_state(tmp_path_factory.mktemp("raw") / "state")) as started:
         yield started
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from engine_cases import Clock, row
-from http_cases import JSON, Reply, Served, Web, ask, small_state, until
+from http_cases import JSON, Reply, Served, ServedHere, Web, ask, small_state, until
 
-from osamd.service import access, auth, bodies, sse, writer
+from osamd.service import access, auth, bodies, connections, sse, writer
 from osamd.service.database import StorageError
 
 jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="it comes with schemathesis: pip install 'osamd[test]'")
@@ -62,7 +62,7 @@ def web(state, clock):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    with Served(small_state(tmp_path_factory.mktemp("http") / "state")) as started:
+    with ServedHere(small_state(tmp_path_factory.mktemp("http") / "state")) as started:
         yield started
 
 
@@ -505,9 +505,9 @@ def test_who_sends_too_much_is_told_so_before_the_connection_ends(served):
     assert served.send("POST", "/v1/samples", JSON, b'{"features": [1, 2, 3]}' + b" " * (8 * 2**20 - 30)).status == 200
 
 
-def test_a_connection_on_which_nothing_comes_is_ended(tmp_path):
-    state = small_state(tmp_path / "state")
-    with Served(state, "from osamd.service import connections\nconnections.SLOWEST_HEAD = 0.05") as served:
+def test_a_connection_on_which_nothing_comes_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "SLOWEST_HEAD", 0.05)
+    with ServedHere(small_state(tmp_path / "state")) as served:
         for begun in (b"", b"GET /v1/sta", b"GET /v1/status HTTP/1.1\r\nhost: localhost\r\n"):
             with served.connect() as connection:
                 connection.sendall(begun)
@@ -631,34 +631,28 @@ def answered(connection) -> bool:
     return True
 
 
-def test_one_connection_too_many_takes_the_place_of_the_one_that_idles_longest(tmp_path):
-    state = small_state(tmp_path / "state")
-    with (
-        Served(state, "from osamd.service import connections\nconnections.MOST_CONNECTIONS = 4") as served,
-        ExitStack() as idle,
-    ):
-        connections = [idle.enter_context(served.connect()) for _ in range(4)]
-        assert all(map(answered, connections))
-        assert answered(connections[0])  # so that the second is now the one that idles longest
+def test_one_connection_too_many_takes_the_place_of_the_one_that_idles_longest(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
+    with ServedHere(small_state(tmp_path / "state")) as served, ExitStack() as idle:
+        idling = [idle.enter_context(served.connect()) for _ in range(4)]
+        assert all(map(answered, idling))
+        assert answered(idling[0])  # so that the second is now the one that idles longest
         assert served.post("/v1/samples", {"features": [1, 2, 3]})["round"] == 0
-        assert connections[1].recv(10) == b""
-        assert all(answered(connections[i]) for i in (0, 2, 3))
+        assert idling[1].recv(10) == b""
+        assert all(answered(idling[i]) for i in (0, 2, 3))
 
 
-def test_one_connection_too_many_is_refused_where_all_are_being_answered(tmp_path):
-    state = small_state(tmp_path / "state")
-    with (
-        Served(state, "from osamd.service import connections\nconnections.MOST_CONNECTIONS = 4") as served,
-        ExitStack() as busy,
-    ):
-        connections = [busy.enter_context(served.connect()) for _ in range(4)]
-        for connection in connections:
+def test_one_connection_too_many_is_refused_where_all_are_being_answered(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
+    with ServedHere(small_state(tmp_path / "state")) as served, ExitStack() as busy:
+        listening = [busy.enter_context(served.connect()) for _ in range(4)]
+        for connection in listening:
             connection.sendall(b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         answer = served.send("POST", "/v1/samples", JSON, b'{"features": [1, 2, 3]}')
         assert (answer.status, answer.code, answer.header("retry-after")) == (503, "overloaded", "1")
         assert answer.header("x-content-type-options") == "nosniff"
-        connections[1].close()
+        listening[1].close()
         until(lambda: served.send("GET", "/healthz").status == 200, "there is room again")
         assert served.get("/v1/status")["rounds"] == 0
 

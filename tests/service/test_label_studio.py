@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from engine_cases import linear_state, row
-from http_cases import Served, until
+from http_cases import Served, ServedHere, until
 from label_studio_cases import PERSONAL, TOKEN, BridgeProcess, FakeStudio, Person, answered_under_kills
 
 import osamd
@@ -34,7 +34,7 @@ def studio():
 @pytest.fixture
 def service(tmp_path):
     """A service that asks for every label."""
-    with Served(linear_state(tmp_path / "state", sigma=1e9)) as started:
+    with ServedHere(linear_state(tmp_path / "state", sigma=1e9)) as started:
         yield started
 
 
@@ -164,7 +164,7 @@ def test_a_bridge_goes_on_when_the_service_is_back(tmp_path, studio, person, bri
         service.process.wait()
         with pytest.raises(InputError, match="unreachable"):
             run(bridge_of(client, studio), lambda _: False, print, every=1.0, once=True)
-    with Served(state) as service, Client(service.url) as client:
+    with ServedHere(state) as service, Client(service.url) as client:
         assert bridge_of(client, studio).step() == Done(answered=1)
         assert bridge_of(client, studio).step() == Done()
 
@@ -255,7 +255,7 @@ def test_the_pixels_of_an_image_stream_become_a_png_that_is_large_enough_to_see(
     pillow = pytest.importorskip("PIL.Image", reason="images are read by pillow")
     schema = Schema(title="Bars", image=Image(height=2, width=2), classes=[NamedClass(name="a"), NamedClass(name="b")])
     learner = osamd.OSAMD.from_source(np.eye(4), ["a", "b", "a", "b"], sigma=1e9)
-    with Served(create(tmp_path / "bars", learner, schema=schema)) as service, Client(service.url) as client:
+    with ServedHere(create(tmp_path / "bars", learner, schema=schema)) as service, Client(service.url) as client:
         client.decide([0.0, 1.0, 0.5, 0.25])
         bridge_of(client, studio).step()
     data = next(iter(studio.tasks.values()))["data"]

@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 import pytest
-from http_cases import Served, Web
+from http_cases import ServedHere, Web
 
 import osamd
 from osamd.cli.app import main
@@ -121,7 +121,7 @@ PLAIN = sending.SpecialColumns()
 
 def test_the_rows_of_a_file_are_sent_as_the_table_has_them_and_once(state, tmp_path, capsys):
     place = table_of(tmp_path, 40)
-    with Served(state) as served:
+    with ServedHere(state) as served:
         assert main(["send", str(place), "--url", served.url, "--batch", "7"]) == 0
         assert "Sent 40 rows: 40 labels are asked for." in capsys.readouterr().out
         query = served.get("/v1/queries?limit=2")["queries"][1]
@@ -142,7 +142,7 @@ def test_the_rows_of_a_file_are_sent_as_the_table_has_them_and_once(state, tmp_p
 
 def test_a_file_that_broke_off_goes_on_where_it_was(state, tmp_path, monkeypatch):
     place = table_of(tmp_path, 30)
-    with Served(state) as served, Client(served.url) as client:
+    with ServedHere(state) as served, Client(served.url) as client:
         real, calls = client.decide_many, []
 
         def breaks(*arguments, **given):
@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_sent_is_one_sentence(state, tmp_path, capsys):
     (tmp_path / "bad.jsonl").write_text("{no json\n")
     (tmp_path / "empty.csv").write_text("a,b\n")
     place = table_of(tmp_path, 3)
-    with Served(state) as served:
+    with ServedHere(state) as served:
         for name, told in (
             ("bad.jsonl", "line 1: this is no JSON"),
             ("empty.csv", "it has no rows"),
@@ -188,7 +188,7 @@ def test_a_file_is_read_as_run_reads_it_with_its_delimiter_decimal_mark_and_enco
     place = tmp_path / "heute.csv"
     rows = "1.234,5;true;de;Müller\n?;false;fr;Weiß\nviel;true;de;\n"
     place.write_bytes(("amount;label;country;note\n" + rows).encode("cp1252"))
-    with Served(state) as served:
+    with ServedHere(state) as served:
         command = ["send", str(place), "--url", served.url]
         assert main(command) == 2
         assert "give --encoding latin-1" in capsys.readouterr().err
@@ -207,7 +207,7 @@ def test_a_file_is_read_as_run_reads_it_with_its_delimiter_decimal_mark_and_enco
 
 
 def test_the_client_reads_labels_and_corrects(state):
-    with Served(state) as served, Client(served.url) as client:
+    with ServedHere(state) as served, Client(served.url) as client:
         rows = np.random.default_rng(0).normal(size=3)
         told = [client.decide({"amount": x, "label": 1, "country": "de"}, display={"text": "t"}) for x in rows]
         client.tell("yes", round=told[0]["round"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 from engine_cases import Clock, Service, bits, linear_state, module_state, row
-from http_cases import Served, Web
+from http_cases import ServedHere, Web
 
 from osamd.cli.app import main
 from osamd.errors import InputError
@@ -204,7 +204,7 @@ def test_only_admins_erase_and_archive(tmp_path):
 
 
 def test_the_commands_speak_to_a_running_service(tmp_path, capsys):
-    with Served(linear_state(tmp_path / "state", budget=0.5)) as served:
+    with ServedHere(linear_state(tmp_path / "state", budget=0.5)) as served:
         for number in range(20):
             served.post("/v1/samples", {"id": f"s{number}", "features": row(number).tolist()})
         assert main(["erase", "--url", served.url, "--id", "s1", "--round", "5"]) == 0
