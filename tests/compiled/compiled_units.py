@@ -1,9 +1,14 @@
 """Combinations of parts, compiled and plain; run in worker processes, since compiling is slow: 5 to 20 s each.
 
-Every pair of a geometry, a loss and a number of classes stands in some unit. Of three parts that meet, each pair meets
-already in the pieces that are compiled: losses read scores, geometries move parameters as one vector, and only the
-statement of the round sees both. On the whole Euclidean space, where rounds are fused loss by loss, every unit is
-taken. OSAMD_EVERY_COMBINATION=1 in the environment takes all of them everywhere, compiled as shipped.
+Every kind of round is compiled with every part that it takes in:
+
+- the fused round of two classes with every loss, and the round row by row of several classes with every loss;
+- the statement of the round, lowered as it stands, with every geometry and every loss, for two classes and for several.
+
+Not all pairs of a geometry and a loss are compiled. In the lowered statement both are functions of their own: a loss
+reads scores, a geometry moves parameters as one vector, and they meet only in the numbers that the statement passes on.
+The tests of the laws take all pairs in the plain statement. OSAMD_EVERY_COMBINATION=1 in the environment takes all
+combinations here, too, compiled as shipped.
 """
 
 from __future__ import annotations
@@ -47,21 +52,33 @@ class Unit(NamedTuple):
 
 
 EVERY = [Unit(*unit) for unit in itertools.product(MADE, LOSSES, (2, 3))]
-PAIRS = [
-    unit
-    for unit in EVERY
-    if (list(MADE).index(unit.geometry) + list(LOSSES).index(unit.loss) + unit.classes) % 2 == 0
-    or unit.geometry == "euclidean"
+FUSED = [Unit("euclidean", name, classes) for name in LOSSES for classes in (2, 3)]
+"""Rounds that are fused with the loss; the unit of several classes and the hinge takes the lowered statement, too."""
+LOWERED_AS_SHIPPED = [
+    Unit("ball", "smoothed-hinge", 3),
+    Unit("box", "softmax", 2),
+    Unit("simplex", "squared-hinge", 2),
+    Unit("signed-simplex", "logistic", 3),
+    Unit("p-norm", "hinge", 3),
+]
+LOWERED = [
+    *LOWERED_AS_SHIPPED,
+    Unit("ball", "logistic", 2),
+    Unit("box", "squared-hinge", 3),
+    Unit("simplex", "softmax", 3),
+    Unit("signed-simplex", "hinge", 2),
+    Unit("p-norm", "smoothed-hinge", 2),
 ]
 WHOLE = os.environ.get("OSAMD_EVERY_COMBINATION") == "1"
-UNITS = EVERY if WHOLE else PAIRS
+UNITS = EVERY if WHOLE else FUSED + LOWERED
 
 AS_SHIPPED = [
     unit
     for unit in UNITS
     if WHOLE
+    or unit in LOWERED_AS_SHIPPED
+    or unit == ("euclidean", "hinge", 3)
     or (unit.geometry, unit.classes) == ("euclidean", 2)
-    or list(LOSSES).index(unit.loss) == 2 * list(MADE).index(unit.geometry) % len(LOSSES)
 ]
 """Compiled with all of LLVM's optimisations: the round in vector instructions, and each geometry and loss once.
 
@@ -71,6 +88,15 @@ one sample at a time.
 """
 
 NOT_OPTIMISED = [unit for unit in UNITS if unit not in AS_SHIPPED]
+
+
+def kinds_of(unit: Unit) -> tuple[str, ...]:
+    """The kinds of round that are compiled for the unit."""
+    if unit.geometry != "euclidean":
+        return ("general",)
+    if unit.classes == 2:
+        return ("flat",)
+    return ("rows", "general") if WHOLE or unit.loss == "hinge" else ("rows",)
 
 
 class Difference(NamedTuple):
@@ -120,12 +146,12 @@ def undecided(one: Learner, x: np.ndarray, params: np.ndarray) -> np.ndarray:
 
 
 def differences(unit: Unit) -> Difference:
-    """Compiled streams against plain ones, on random streams of several dimensions."""
+    """Compiled streams against plain ones, on random streams of several dimensions, in the kinds of the unit."""
     worst = Difference(0, 0, 0, 0.0, 0.0)
     for features, seed in ((1, 0), (11, 1)):  # less than the eight lanes of a sum, and more
         stream = random_stream(seed, features, unit.classes)
         x, _ = stream.sample(seed)
-        for one in learners(unit, features, seed):
+        for one in (one for one in learners(unit, features, seed) if kind_of_round(one) in kinds_of(unit)):
             ours = compiled.play(one, stream, seed, keep_params=True)
             plain = play(one, stream, seed, keep_params=True)
             states = zip((*ours.state, ours.ledger.params), (*plain.state, plain.ledger.params), strict=True)
