@@ -54,7 +54,7 @@ class Measured(NamedTuple):
 def measure(case: Case, device: torch.device, seconds: float = SECONDS) -> Measured:
     """Six methods on ten seeds: as one fleet, and as 60 eager loops, of which one of each method is run."""
     column = COLUMNS[case.column]
-    chosen = column.settings["tuned"]
+    chosen = column.settings["shared"]["osamd"]
     torch.manual_seed(0)
     modules = [column.network().eval() for _ in range(SEEDS)]
     rounds = 200_000 if len(case.shape) == 1 else 20_000

@@ -40,7 +40,11 @@ def reproduce(
         ),
     ] = None,
     settings: Annotated[
-        str, typer.Option(metavar="tuned|paper", help="On real data: ours, or the appendix literally.")
+        str,
+        typer.Option(
+            metavar="tuned|shared|paper",
+            help="On real data: each method's own best, OSAMD's best for all methods, or the appendix literally.",
+        ),
     ] = "tuned",
     rounds: Annotated[
         int | None,
@@ -180,8 +184,9 @@ def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None, en
     from osamd.errors import InputError, nearest
 
     settings = real_data["settings"]
-    if settings not in (None, "tuned", "paper"):
-        raise InputError(f"`--settings {settings}`: no such settings. {nearest(settings, ('tuned', 'paper'))}")
+    known = ("tuned", "shared", "paper")
+    if settings not in (None, *known):
+        raise InputError(f"`--settings {settings}`: no such settings. {nearest(settings, known)}")
     for option, value in real_data.items():
         if value is not None and what not in (*DEEP, "all"):
             raise InputError(f"`reproduce {what} --{option} {value}`: only streams of real data take this option.")

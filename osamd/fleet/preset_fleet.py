@@ -15,8 +15,9 @@ guard decides. With p_e the probabilities of student (e = 0) and teacher (1):
 
 l(x, y) = -log p(y). Gradients are divided by their own size, coordinate by coordinate, and |w| is the root mean square
 of the parameters at the start (at least LEAST), so steps are in the network's own scale; t counts the steps of each.
-Samples far larger than usual are decided on, but not learned from. `osamd.fleet.pair` holds the decisions and says
-which samples are replayed.
+Samples far larger than usual are decided on, but not learned from. In a convolutional network with BatchNorm, student
+and teacher normalise by the sample's own statistics (`by_sample`); the source stays as it was given. `osamd.fleet.pair`
+holds the decisions and says which samples are replayed.
 
 The networks run in torch, on any device. A fleet of such pairs plays in step, and `osamd.learner.network` holds a fleet
 of one pair.
@@ -34,6 +35,7 @@ from torch import Tensor, nn
 
 from osamd.errors import InputError
 from osamd.fleet import pair
+from osamd.fleet.conv import ConvNet
 from osamd.fleet.fleet import Playing, example_of, net_of
 from osamd.fleet.net import Net, stack
 from osamd.fleet.pair import BATCH, MEMORY, RECENT, SOME
@@ -80,7 +82,11 @@ class PresetNumbers(NamedTuple):
 
 
 class PresetFleet(Playing):
-    """Pairs of networks in step; each row of `books` is the book of one pair's budget (`osamd.accounting.budget`)."""
+    """Pairs of networks in step; each row of `books` is the book of one pair's budget (`osamd.accounting.budget`).
+
+    `batch_statistics` says what BatchNorm normalises by in all networks, "training" or "sample"; by default it is as
+    `by_sample` says.
+    """
 
     def __init__(
         self,
@@ -89,6 +95,7 @@ class PresetFleet(Playing):
         books: Array,
         *,
         net: Net | None = None,
+        batch_statistics: str | None = None,
         probabilities: bool = False,
         example: Tensor | None = None,
         device: torch.device | str = "cpu",
@@ -99,7 +106,11 @@ class PresetFleet(Playing):
                 f"`PresetFleet`: {len(members)} members and {len(books)} books; give each member one book."
             )
         self.members = list(members)
-        self.net = net or net_of(*example_of(members[0].module, sample), probabilities)
+        self.source_net = net or net_of(
+            *example_of(members[0].module, sample), probabilities, batch_statistics or "training"
+        )
+        """How the sources are computed; `net` is how students and teachers are."""
+        self.net = by_sample(self.source_net, sample) if batch_statistics is None else self.source_net
         self.device, self.dtype, self.sample = torch.device(device), dtype, sample
         count = len(members)
         rows = stack(self.net, [member.module for member in members], dtype).to(self.device)
@@ -161,8 +172,13 @@ class PresetFleet(Playing):
 
     def see(self, x: Tensor) -> None:
         """The first half: compute `shares`, the probabilities of students, teachers and sources, and `sizes`."""
-        logits = self.net.many(self.networks, torch.cat([x, x, x])[:, None])[:, 0]
-        self.shares.copy_(torch.softmax(logits.double(), 1))
+        pairs = 2 * len(self)
+        if self.net is self.source_net:
+            logits = self.net.many(self.networks, torch.cat([x, x, x])[:, None])
+        else:
+            learning = self.net.many(self.networks[:pairs], torch.cat([x, x])[:, None])
+            logits = torch.cat([learning, self.source_net.many(self.networks[pairs:], x[:, None])])
+        self.shares.copy_(torch.softmax(logits[:, 0].double(), 1))
         self.sizes.copy_(sizes_of(x))
 
     def descend(self, x: Tensor) -> None:
@@ -188,6 +204,17 @@ class PresetFleet(Playing):
         squares.mul_(KEEP).addcmul_(gradient, gradient, value=1.0 - KEEP)
         grown = -torch.expm1(math.log(KEEP) * torch.cat([number, taught])[:, None].to(self.dtype))
         rows[:, : self.net.trained] -= self.rates * gradient / ((squares / grown).sqrt() + 1e-8)
+
+
+def by_sample(net: Net, sample: tuple[int, ...]) -> Net:
+    """The same network by the sample's own statistics, if it is a convolutional one with one BatchNorm; else as it is.
+
+    What the world changes in all of an image (light, contrast, noise) then reaches the learning networks less. In deep
+    networks such statistics would go astray from layer to layer, so those keep the statistics of their training.
+    """
+    if isinstance(net, ConvNet) and net.parts.norm is not None:
+        return ConvNet(net.module, net.parts, sample, "sample")
+    return net
 
 
 def sizes_of(x: Tensor) -> Tensor:

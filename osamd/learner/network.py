@@ -60,11 +60,14 @@ class NetworkOSAMD(AskTell):
     """A network that keeps up with a drifting stream, by ask and tell.
 
     `module` gives class scores for a batch of samples (logits, or probabilities with outputs="probabilities"), or one
-    score or probability for two classes. It is copied, and the copy runs in evaluation mode: no dropout, and BatchNorm
-    with the statistics from training. `dropout=True` keeps its Dropout layers active (they draw from torch's own
-    generator), and batch_statistics="sample" normalises by the statistics of the sample itself. Parameters that require
-    no gradient stay as they are. Half precision is computed in float32. `classes` names the outputs, 0, 1, ... by
-    default.
+    score or probability for two classes. It is copied, and the copy runs in evaluation mode, without dropout.
+    `dropout=True` keeps its Dropout layers active (they draw from torch's own generator). Parameters that require no
+    gradient stay as they are. Half precision is computed in float32. `classes` names the outputs, 0, 1, ... by default.
+
+    `batch_statistics` says what BatchNorm normalises by: "training", the statistics that it was trained with, or
+    "sample", those of the sample itself. By default it is the former, with one exception: in the preset, convolutional
+    networks with one BatchNorm after their convolutions learn with those of the sample, which survive a change of light
+    or contrast; the source model, which never changes, keeps those of the training.
 
     `learn` says what learns instead, for large networks: "head" (the last layer), "norm" (the parameters of the norm
     layers), "low-rank" (small factors added to the weights of linear layers), "all", or a list of names of parameters,
@@ -113,7 +116,7 @@ class NetworkOSAMD(AskTell):
         l2: float | None = None,
         label_rate: float | None = None,
         dropout: bool = False,
-        batch_statistics: str = "training",
+        batch_statistics: str | None = None,
         device: torch.device | str | None = None,
         budget_window: int | None = None,
         max_labels: int | None = None,
@@ -127,7 +130,8 @@ class NetworkOSAMD(AskTell):
             "NetworkOSAMD", "module", module, nn.Module, "give a torch.nn.Module that takes batches of samples"
         )
         lookup("NetworkOSAMD", "outputs", outputs, {"logits": 0, "probabilities": 1})
-        lookup("NetworkOSAMD", "batch_statistics", batch_statistics, {"training": 0, "sample": 1})
+        if batch_statistics is not None:
+            lookup("NetworkOSAMD", "batch_statistics", batch_statistics, {"training": 0, "sample": 1})
         of_the_paper = {
             "eta": eta,
             "sigma": sigma,
@@ -152,7 +156,7 @@ class NetworkOSAMD(AskTell):
         self._probabilities = outputs == "probabilities"
         self._modes: dict[str, Any] = {"dropout": dropout, "batch_statistics": batch_statistics}
         if self._choice is not None:
-            set_modes(self._module, dropout, batch_statistics)
+            set_modes(self._module, dropout, batch_statistics or "training")
         self._rows: NetworkRows
         self._embeds = False
         self._named = bool(names)
@@ -230,7 +234,8 @@ class NetworkOSAMD(AskTell):
 
     def _whole(self, packing: Packing | None) -> Whole:
         """The module as one that learns as a whole."""
-        kinds: dict[str, Any] = {"modes": self._modes, "device": self._device, "dtype": self._dtype, "packing": packing}
+        modes = self._modes | {"batch_statistics": self._modes["batch_statistics"] or "training"}
+        kinds: dict[str, Any] = {"modes": modes, "device": self._device, "dtype": self._dtype, "packing": packing}
         return Whole(self._module, self._choice, probabilities=self._probabilities, **kinds)
 
     def _begin(self, rows: NetworkRows, row: Tensor) -> None:
@@ -243,8 +248,11 @@ class NetworkOSAMD(AskTell):
         fleet: Fleet | PresetFleet
         try:
             if not isinstance(self._recipe, PaperRecipe):
-                fleet = PresetFleet([PresetMember(rows.module)], shape, self._book[None], **kinds)
-                start = fleet.state.rows[:1]
+                statistics = self._modes["batch_statistics"]
+                fleet = PresetFleet(
+                    [PresetMember(rows.module)], shape, self._book[None], batch_statistics=statistics, **kinds
+                )
+                net, start = fleet.net, fleet.state.rows[:1]
             else:
                 fleet = Fleet([Member(rows.module, self._method, self._recipe.settings)], shape, **kinds)
                 start = fleet.state.teacher

@@ -114,22 +114,25 @@ def _row_numbers(stream: RealStream, seed: int) -> tuple[int, int]:
 def paper_fleet(
     column: TableColumn,
     stream: RealStream,
-    chosen: Settings,
+    which: str,
     tasks: Sequence[tuple[str, int]],
     rates: Mapping[int, float],
     modules: Sequence[nn.Module],
     device: torch.device,
 ) -> Fleet:
-    """A member for every (method, seed) of `tasks`."""
+    """A member for every (method, seed) of `tasks`, with the settings of this name."""
     from osamd.fleet.fleet import Fleet, Member
 
-    members = [Member(modules[s], m, settings_of(chosen, m, rates.get(s)), *_row_numbers(stream, s)) for m, s in tasks]
+    chosen = column.settings[which]
+    members = [
+        Member(modules[s], m, settings_of(chosen[m], m, rates.get(s)), *_row_numbers(stream, s)) for m, s in tasks
+    ]
     return Fleet(
         members,
         stream.shape,
         device=device,
         probabilities=column.probabilities,
-        batch_statistics=column.batch_statistics,
+        batch_statistics=column.batch_statistics(which),
     )
 
 

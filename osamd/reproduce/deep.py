@@ -110,7 +110,7 @@ def experiment(
         ]
         about = [
             column.name,
-            column.batch_statistics,
+            column.batch_statistics(which),
             described(chosen),
             stream.facts,
             tasks,
@@ -123,7 +123,7 @@ def experiment(
         if phase == [PRESET.name]:
             fleet: Playing = preset_fleet(column, stream, numbers, modules, budget, on)
         else:
-            fleet = paper_fleet(column, stream, chosen, tasks, rates, modules, on)
+            fleet = paper_fleet(column, stream, which, tasks, rates, modules, on)
         done = play_fleet(column, fleet, tasks, samples, stages, folder, _identity(about, modules))
         runs |= done.runs
         stopped += done.stopped

@@ -1,17 +1,13 @@
-"""How the `tuned` settings were chosen: on seeds that are not reported, and on rows that are not, where possible.
+"""How the settings `tuned` and `shared` were chosen: on seeds that are not reported, by one rule for every method.
 
-Two steps, both as fleets:
+1. For every scale of the teacher's step: the largest sigma with which the teacher, playing alone on the stream itself,
+   asks for no more than 95 % of the paper's label rate. Accuracy plays no part here.
+2. Every method plays with every combination of the step sizes that it has (and, if it adapts itself, of the rates of
+   its inner loops), on the held-out rows of the stream where there are some. Its own best are those with the highest
+   mean accuracy. Nothing is asked about who wins.
 
-1. On the held-out rows of the stream (`rows="held-out"`), seeds 100 and up: run OSAMD for every step size of the
-   student, step of the teacher and sigma of the space, and PAA for every step of the teacher and sigma; then, with the
-   best steps, OSAMD for every rate of the inner loops. The budget is the paper's label rate. The best steps have the
-   highest accuracy at the budget, interpolated between the sigmas, among all steps with which OSAMD is ahead of its
-   parts: of PAA, whose teacher decides alone, and of its student without self-adaptation. A student that copies its
-   teacher, or that is better off without it, says nothing about the method. On Portraits OSAMD must also be near OMD
-   (all), which has the same step size. On Portraits and Cover-Type only the seeds are held out, for the reasons in
-   docs/deep.md.
-2. On the rows of the stream itself, seeds 100 and up: run the teacher alone, which makes all queries, and choose the
-   largest sigma whose label rate stays within 95 % of the budget. Accuracy plays no part here.
+`tuned` gives every method its own best. `shared`, the protocol of the paper, gives OSAMD's best to all. Rows are held
+out on Rotating MNIST; on the other two streams only the seeds are, for the reasons in docs/deep.md.
 
     python -m osamd.reproduce.search rotating-mnist --device cuda --out docs/search
 """
@@ -20,96 +16,91 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from osamd.errors import InputError
-from osamd.paper.methods import Settings
+from osamd.paper.methods import METHODS, Settings
 from osamd.reproduce.column_fleets import load_samples, pretrain, silent
-from osamd.reproduce.columns import COLUMNS, TableColumn, settings
+from osamd.reproduce.columns import CAP, COLUMNS, TableColumn, settings
 from osamd.reproduce.paper import TABLE_1
 from osamd.streams import RealStream
 
-CAP = 2.2
-"""The ratio of the cap of tau to its scale: about that of the appendix (2.2, 2.1 and 2)."""
-
 MARGIN_OF_BUDGET = 0.95
+SEEDS = (100, 101)
 
 
 class Space(NamedTuple):
-    """What is tried: every eta with every scale and sigma; inner rates; and `fine` sigmas for the second step."""
+    """What is tried."""
 
     etas: Sequence[float]
     scales: Sequence[float]
     sigmas: Sequence[float]
-    fine: Sequence[float]
     loops: int
-    inner_rates: Sequence[float] = (0.1, 0.03, 0.3)
-    """The grid uses the first of them."""
-    rows: str = "held-out"
-    seeds: Sequence[int] = (100, 101)
-    gap: float = 1.0
-    """How far behind OMD (all), which has every label and the same step size, OSAMD may be."""
+    inner_rates: Sequence[float] = (0.1, 0.3)
+    rows: str = "reported"
+
+
+def _sigmas(least: float, most: float) -> tuple[float, ...]:
+    return tuple(float(f"{sigma:.3g}") for sigma in np.geomspace(least, most, 24))
 
 
 SPACES = {
     "rotating-mnist": Space(
-        etas=(3e-5, 1e-4, 2e-4, 5e-4),
-        scales=(3e-4, 6e-4, 1e-3, 1.5e-3),
-        sigmas=(0.02, 0.04, 0.08, 0.16),
-        fine=tuple(float(s) for s in np.geomspace(0.01, 0.6, 40).round(4)),
+        etas=(5e-5, 1.5e-4, 5e-4, 1.5e-3, 5e-3),
+        scales=(3e-4, 1e-3, 2e-3),
+        sigmas=_sigmas(0.005, 0.6),
         loops=10,
+        rows="held-out",
     ),
     "portraits": Space(
-        etas=(2e-5, 2.5e-5, 3e-5, 4e-5),
-        scales=(1.5e-5, 2e-5, 2.5e-5),
-        sigmas=(0.165,),
-        fine=tuple(float(s) for s in np.geomspace(0.1, 0.24, 32).round(4)),
+        etas=(1e-5, 5e-5, 2e-4, 1e-3, 5e-3),
+        scales=(1e-5, 3e-5, 1e-4),
+        sigmas=_sigmas(0.01, 0.6),
         loops=20,
-        inner_rates=(0.1,),
-        rows="reported",
-        seeds=tuple(range(100, 110)),
-        gap=0.019,
     ),
     "cover-type": Space(
-        etas=(1e-5, 3e-5, 1e-4),
-        scales=(0.02, 0.03, 0.04, 0.06, 0.08),
-        sigmas=(0.005, 0.008, 0.012, 0.02),
-        fine=tuple(float(s) for s in np.geomspace(0.003, 0.03, 40).round(5)),
+        etas=(1e-5, 1e-4, 1e-3, 1e-2, 3e-2),
+        scales=(0.003, 0.01, 0.03, 0.06),
+        sigmas=_sigmas(0.0005, 0.05),
         loops=5,
-        rows="reported",
     ),
 }
 
 
 class Tried(NamedTuple):
-    """One point of the space and its results: means over the seeds."""
+    """A method with one combination of settings, and its means over the seeds."""
 
+    method: str
     eta: float
     scale: float
     inner_rate: float
     sigma: float
     accuracy: float
     labels: float
-    paa: float = 0.0
-    """The accuracy of PAA, with the same teacher."""
-    omd_all: float = 0.0
-    """The accuracy of OMD (all), with the same step size of the student."""
-    without_self: float = 0.0
-    """The accuracy of OSAMD without self-adaptation, with the same settings."""
 
 
-AHEAD = 0.0006
-"""The lead that OSAMD must have over PAA, and over itself without self-adaptation."""
+def points_of(method: str, space: Space, sigmas: Mapping[float, float], label_rate: float) -> list[Settings]:
+    """The combinations of a method: it varies what it uses, and has the first value of what it does not."""
+    kind = METHODS[method]
+    etas = space.etas[:1] if kind.teacher_decides else space.etas
+    asks_or_trains = kind.query == "margin" or kind.self_training
+    scales = list(sigmas) if asks_or_trains else list(sigmas)[:1]
+    rates = space.inner_rates if kind.self_training else space.inner_rates[:1]
+    return [
+        settings(eta, sigmas[scale], CAP * scale, scale, space.loops, rate, label_rate)
+        for eta, scale, rate in product(etas, scales, rates)
+    ]
 
 
-def tried(
-    column: TableColumn, stream: RealStream, method: str, points: Sequence[Settings], seeds: Sequence[int], device: Any
+def play_all(
+    column: TableColumn, stream: RealStream, some: Sequence[tuple[str, Settings]], seeds: Sequence[int], device: Any
 ) -> list[Tried]:
-    """Try every point on every seed, in one fleet; a point with a run whose scores were not finite has accuracy 0."""
+    """Play every method with its settings on every seed, in one fleet; a run that stopped counts as never right."""
     from osamd.fleet.fleet import Fleet, Member
     from osamd.fleet.play import play
 
@@ -117,109 +108,76 @@ def tried(
     samples = load_samples(stream, seeds, stream.rounds)
     members = [
         Member(modules[s], method, point, s if len(samples.x) > 1 else 0, s)
-        for point in points
+        for method, point in some
         for s in range(len(seeds))
     ]
     fleet = Fleet(members, stream.shape, device=device, probabilities=column.probabilities)
     played = play(fleet, samples)
     stopped = {stop.member for stop in played.stopped}
     outcomes = []
-    for i, point in enumerate(points):
+    for i, (method, point) in enumerate(some):
         mine = range(i * len(seeds), (i + 1) * len(seeds))
         ledgers = [fleet.ledger(m, played.record, samples.y) for m in mine]
+        right = [0.0 if m in stopped else one.accuracy for m, one in zip(mine, ledgers, strict=True)]
+        rate = float(np.mean([one.label_rate for one in ledgers]))
         assert point.adaptation is not None
-        outcomes.append(
-            Tried(
-                point.eta,
-                point.teacher.scale,
-                point.adaptation.rate,
-                point.sigma,
-                0.0 if stopped & set(mine) else float(np.mean([one.accuracy for one in ledgers])),
-                float(np.mean([one.label_rate for one in ledgers])),
-            )
-        )
+        steps = point.eta, point.teacher.scale, point.adaptation.rate, point.sigma
+        outcomes.append(Tried(method, *steps, float(np.mean(right)), rate))
     return outcomes
 
 
-def best_steps(some: Sequence[Tried], budget: float, gap: float = 1.0) -> tuple[float, float, float]:
-    """The (eta, scale, inner rate) with the highest accuracy at the budget, where OSAMD is ahead of its parts.
+def within_budget(alone: Sequence[Tried], budget: float) -> dict[float, float]:
+    """The largest sigma for every scale whose labels are within the budget; scales without one are left out.
 
-    Its parts are PAA and OSAMD without self-adaptation. It must also be less than the gap behind OMD (all).
-
-    Accuracy is interpolated between the sigmas, in the logarithm of their label rates. Steps whose sigmas all ask for
-    more than the budget are left out, and those whose sigmas all ask for less count as they are.
-
-    >>> tried = [Tried(0.1, 1.0, 0.1, 0.5, 0.8, 0.01), Tried(0.1, 1.0, 0.1, 0.9, 0.9, 0.04)]
-    >>> best_steps([*tried, Tried(0.2, 1.0, 0.1, 0.5, 0.84, 0.01)], budget=0.02)
-    (0.1, 1.0, 0.1)
+    >>> alone = [Tried("paa", 0.1, 2.0, 0.1, sigma, 0.9, labels) for sigma, labels in ((0.1, 0.02), (0.2, 0.04))]
+    >>> within_budget(alone, budget=0.03)
+    {2.0: 0.1}
     """
-    by_steps: dict[tuple[float, float, float], list[tuple[float, ...]]] = {}
-    for one in some:
-        steps = one.eta, one.scale, one.inner_rate
-        by_steps.setdefault(steps, []).append((one.labels, one.accuracy, max(one.paa, one.without_self), one.omd_all))
-    at_budget = {}
-    for steps, points in by_steps.items():
-        labels, *accuracies = np.array(sorted(points)).T
-        osamd, parts, omd_all = (float(np.interp(np.log(budget), np.log(labels), some)) for some in accuracies)
-        if labels[0] <= budget and osamd > parts + AHEAD and osamd > omd_all - gap:
-            at_budget[steps] = osamd
-    if not at_budget:
-        raise InputError(
-            "the search found no steps with which OSAMD is ahead of PAA and of itself without self-adaptation, and near"
-            " enough to OMD (all), within the budget; widen its space."
-        )
-    return max(at_budget, key=lambda steps: at_budget[steps])
+    found: dict[float, float] = {}
+    for one in alone:
+        if one.labels <= MARGIN_OF_BUDGET * budget:
+            found[one.scale] = max(one.sigma, found.get(one.scale, 0.0))
+    if not found:
+        raise InputError("no sigma of the search keeps the teacher within the label rate; widen the search space.")
+    return found
 
 
-def search(name: str, device: str, data_dir: str | None, seeds: int | None = None) -> dict[str, Any]:
-    """Run both steps; returns the space, everything that was tried, and the choice."""
+def best(some: Sequence[Tried], method: str) -> Tried:
+    """The combination of the method with the highest accuracy; the first one where they are equal."""
+    return max((one for one in some if one.method == method), key=lambda one: one.accuracy)
+
+
+def search(name: str, device: str, data_dir: str | None) -> dict[str, Any]:
+    """Run both steps; returns the space, everything that was tried, and the choice of every method."""
     import torch
 
     column, space, on = COLUMNS[name], SPACES[name], torch.device(device)
-    numbers = space.seeds[:seeds]
     budget = TABLE_1[name]["osamd"].labels.mean
-
-    def point(eta: float, scale: float, inner_rate: float, sigma: float) -> Settings:
-        return settings(eta, sigma, cap=CAP * scale, scale=scale, loops=space.loops, inner_rate=inner_rate)
-
+    alone = [
+        settings(space.etas[0], sigma, CAP * scale, scale, space.loops, space.inner_rates[0])
+        for scale, sigma in product(space.scales, space.sigmas)
+    ]
+    teachers = play_all(column, column.stream(data_dir), [("paa", one) for one in alone], SEEDS, on)
+    sigmas = within_budget(teachers, budget)
     stream = column.stream(data_dir, rows=space.rows)
-    usual = space.inner_rates[0]
-    teachers = [point(space.etas[0], scale, usual, sigma) for scale in space.scales for sigma in space.sigmas]
-    paa = {(one.scale, one.sigma): one.accuracy for one in tried(column, stream, "paa", teachers, numbers, on)}
-    every_eta = [point(eta, space.scales[0], usual, space.sigmas[0]) for eta in space.etas]
-    omd_all = {one.eta: one.accuracy for one in tried(column, stream, "omd-all", every_eta, numbers, on)}
-
-    def students(points: Sequence[Settings]) -> list[Tried]:
-        whole = tried(column, stream, "osamd", points, numbers, on)
-        without = tried(column, stream, "osamd-no-self-adaptation", points, numbers, on)
-        return [
-            one._replace(paa=paa[one.scale, one.sigma], omd_all=omd_all[one.eta], without_self=other.accuracy)
-            for one, other in zip(whole, without, strict=True)
-        ]
-
-    first = students(
-        [point(eta, scale, usual, sigma) for eta in space.etas for scale in space.scales for sigma in space.sigmas]
-    )
-    eta, scale, inner_rate = best_steps(first, budget, space.gap)
-    if others := [point(eta, scale, rate, sigma) for rate in space.inner_rates[1:] for sigma in space.sigmas]:
-        first += students(others)
-        eta, scale, inner_rate = best_steps(first, budget, space.gap)
-    fine = [point(eta, scale, inner_rate, sigma) for sigma in space.fine]
-    second = tried(column, column.stream(data_dir), "paa", fine, numbers, on)
-    sigma = max(one.sigma for one in second if one.labels <= MARGIN_OF_BUDGET * budget)
+    points = [
+        (method, point) for method in METHODS for point in points_of(method, space, sigmas, MARGIN_OF_BUDGET * budget)
+    ]
+    tried = play_all(column, stream, points, SEEDS, on)
     return {
         "stream": name,
         "budget": budget,
+        "seeds": list(SEEDS),
         "space": space._asdict(),
         "rows": dict(stream.facts),
-        "step_sizes": [one._asdict() for one in sorted(first, key=lambda one: -one.accuracy)],
-        "sigmas": [{"sigma": one.sigma, "labels": one.labels} for one in second],
-        "chosen": {"eta": eta, "scale": scale, "inner_rate": inner_rate, "sigma": sigma},
+        "teachers": [one._asdict() for one in teachers],
+        "tried": [one._asdict() for one in sorted(tried, key=lambda one: (one.method, -one.accuracy))],
+        "chosen": {method: best(tried, method)._asdict() for method in METHODS},
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Choose the tuned settings of a column.")
+    parser = argparse.ArgumentParser(description="Choose the settings of a column.")
     parser.add_argument("column", choices=list(SPACES))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--data-dir")
@@ -228,9 +186,8 @@ def main() -> None:
     found = search(given.column, given.device, given.data_dir)
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / f"{given.column}.json").write_text(json.dumps(found, indent=1) + "\n")
-    for one in found["step_sizes"][:12]:
-        print({k: round(v, 5) for k, v in one.items()})
-    print("chosen:", found["chosen"])
+    for one in found["chosen"].values():
+        print(one)
 
 
 if __name__ == "__main__":

@@ -34,9 +34,9 @@ def books(number, rate=RATE):
     return np.stack([steering.open_book(limits, 1.0, "margin") for _ in range(number)])
 
 
-def fleet_of(make, seeds, softmax=False, net=None, memory=None):
+def fleet_of(make, seeds, softmax=False, memory=None, **kinds):
     pairs = [PresetMember(make(seed, softmax=softmax), 0, seed, memory) for seed in seeds]
-    return PresetFleet(pairs, SHAPES[make], books(len(pairs)), net=net, probabilities=softmax, dtype=torch.float64)
+    return PresetFleet(pairs, SHAPES[make], books(len(pairs)), probabilities=softmax, dtype=torch.float64, **kinds)
 
 
 class Plain:
@@ -45,6 +45,8 @@ class Plain:
 
     def __init__(self, module, softmax, memory):
         self.modules = [module(), module()]  # student, teacher
+        for part in (part for one in self.modules for part in one.modules()):
+            part.training = isinstance(part, torch.nn.BatchNorm2d)  # it normalises by the sample's own statistics
         self.source = module()
         self.squares = [[torch.zeros_like(p) for p in m.parameters()] for m in self.modules]
         self.losses, self.trust, self.guard = np.zeros(2), np.zeros(6), np.zeros(4)
@@ -344,12 +346,12 @@ def test_samples_far_too_large_are_decided_on_but_not_learned_from():
 @pytest.mark.parametrize("make", [dense, convolutional])
 def test_any_module_plays_as_the_fast_paths_do_and_a_fleet_as_its_pairs(make):
     seen = samples(SHAPES[make], 50, seeds=3)
-    together = fleet_of(make, [0, 1, 2])
+    together = fleet_of(make, [0, 1, 2], batch_statistics="training")
     record = play(together, seen).record
-    slow = fleet_of(make, [0, 1, 2], net=ModuleNet(make(0)))
+    slow = fleet_of(make, [0, 1, 2], net=ModuleNet(make(0)), batch_statistics="training")
     torch.testing.assert_close(play(slow, seen).record, record, rtol=0, atol=1e-10)
     for seed in range(3):
-        alone = fleet_of(make, [seed])
+        alone = fleet_of(make, [seed], batch_statistics="training")
         torch.testing.assert_close(play(alone, seen).record[:, 0], record[:, seed], rtol=0, atol=1e-10)
 
 

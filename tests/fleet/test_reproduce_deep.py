@@ -19,9 +19,9 @@ from osamd.paper.methods import METHODS, TeacherStep
 from osamd.reporting.terminal import Stages
 from osamd.reproduce import deep, networks, readings
 from osamd.reproduce.column_fleets import NetworkRun, pretrain
-from osamd.reproduce.columns import COLUMNS
+from osamd.reproduce.columns import COLUMNS, for_all
 from osamd.reproduce.deep import differences
-from osamd.reproduce.search import CAP, MARGIN_OF_BUDGET, SPACES, Tried, best_steps
+from osamd.reproduce.search import SPACES, Tried, best, points_of, within_budget
 
 DATA = Path(os.environ.get("OSAMD_DATA_DIR") or Path(__file__).parents[2].parent / "shared" / "data")
 needs_data = pytest.mark.skipif(
@@ -57,7 +57,10 @@ def test_a_prefix_of_a_column_runs_by_the_command(name, rounds, quick, tmp_path,
     stem = COLUMNS[name].figure
     assert {path.name for path in out.iterdir()} == {"results.json", f"{stem}.png", f"{stem}.svg"}
     assert main([*arguments, "--device", "cpu", "--settings", "paper", "--methods", "osamd"]) == 0
-    assert json.loads((out / "results.json").read_text())["settings"]["eta"] == COLUMNS[name].settings["paper"].eta
+    assert (
+        json.loads((out / "results.json").read_text())["settings"]["eta"]
+        == COLUMNS[name].settings["paper"]["osamd"].eta
+    )
 
 
 @needs_data
@@ -76,9 +79,9 @@ def test_the_preset_plays_a_column_within_its_budget(name, rounds, quick, tmp_pa
 
 @needs_data
 def test_the_fleet_of_a_column_is_the_runs_one_by_one(quick):
-    whole = deep.experiment(COLUMNS["cover-type"], list(METHODS), 2, rounds=400, device="cpu", data_dir=DATA)
+    whole = deep.experiment(COLUMNS["cover-type"], list(METHODS), 2, "shared", rounds=400, device="cpu", data_dir=DATA)
     for method in ("osamd", "omd-all"):
-        alone = deep.experiment(COLUMNS["cover-type"], [method], 2, rounds=400, device="cpu", data_dir=DATA)
+        alone = deep.experiment(COLUMNS["cover-type"], [method], 2, "shared", rounds=400, device="cpu", data_dir=DATA)
         for mine, its in zip(whole.runs[method], alone.runs[method], strict=True):
             assert (mine.accuracy, mine.labels) == (its.accuracy, its.labels)
             np.testing.assert_allclose(mine.loss, its.loss)
@@ -200,8 +203,8 @@ def test_a_run_that_was_interrupted_goes_on_in_another_process(quick, tmp_path, 
 @needs_data
 def test_a_teacher_that_stops_takes_the_uniform_methods_of_its_seed_with_it(quick, monkeypatch):
     column = COLUMNS["cover-type"]
-    wild = replace(column.settings["tuned"], teacher=TeacherStep(cap=1e38, scale=1e38))
-    monkeypatch.setitem(COLUMNS, "cover-type", replace(column, settings={"tuned": wild}))
+    wild = replace(column.settings["tuned"]["osamd"], teacher=TeacherStep(cap=1e38, scale=1e38))
+    monkeypatch.setitem(COLUMNS, "cover-type", replace(column, settings={"tuned": for_all(wild)}))
     outcome = deep.experiment(COLUMNS["cover-type"], list(METHODS), 1, rounds=400, device="cpu", data_dir=DATA)
     assert outcome.runs["paa"] == outcome.runs["omd-partial"] == [None]
     assert outcome.runs["omd-all"][0] is not None
@@ -211,23 +214,26 @@ def test_a_teacher_that_stops_takes_the_uniform_methods_of_its_seed_with_it(quic
 @pytest.mark.parametrize("name", COLUMNS)
 def test_the_tuned_settings_are_what_the_search_chose(name):
     found = json.loads((Path(__file__).parents[2] / "docs" / "search" / f"{name}.json").read_text())
-    tuned = COLUMNS[name].settings["tuned"]
-    tried = [Tried(**one) for one in found["step_sizes"]]
-    assert best_steps(tried, found["budget"], found["space"]["gap"]) == (
-        tuned.eta,
-        tuned.teacher.scale,
-        tuned.adaptation.rate,
-    )
-    assert tuned.teacher.cap == pytest.approx(CAP * tuned.teacher.scale)
-    within = [one["sigma"] for one in found["sigmas"] if one["labels"] <= MARGIN_OF_BUDGET * found["budget"]]
-    assert tuned.sigma == max(within) == found["chosen"]["sigma"]
-    assert {key: tuple(value) if isinstance(value, list) else value for key, value in found["space"].items()} == SPACES[
-        name
-    ]._asdict()
+    column, space = COLUMNS[name], SPACES[name]
+    teachers, tried = ([Tried(**one) for one in found[part]] for part in ("teachers", "tried"))
+    sigmas = within_budget(teachers, found["budget"])
+    for method, own in column.settings["tuned"].items():
+        first = best(tried, method)
+        assert first._asdict() == found["chosen"][method]
+        assert (own.eta, own.teacher.scale, own.sigma, own.adaptation.rate) == (
+            first.eta,
+            first.scale,
+            sigmas[first.scale],
+            first.inner_rate,
+        )
+        points = points_of(method, space, sigmas, 0.1)
+        assert len(points) == sum(one.method == method for one in tried)  # nothing that was tried is left out
+    assert set(column.settings["shared"].values()) == {column.settings["tuned"]["osamd"]}
+    assert json.loads(json.dumps(space._asdict())) == found["space"]
 
 
 @needs_data
-@pytest.mark.parametrize("reading", readings.READINGS[1::2])
+@pytest.mark.parametrize("reading", readings.READINGS[1::3])
 def test_a_reading_of_the_appendix_is_played_as_it_says(quick, reading):
     column = readings.read("rotating-mnist", reading)
     module, training = column.network(), column.training()
