@@ -16,7 +16,7 @@ path = Path(tempfile.mkdtemp()) / "mail.csv"  # a stand-in for yours: a header, 
 with path.open("w", newline="") as file:
     table = csv.writer(file)
     table.writerow(["links", "capitals", "client", "kind"])
-    for age in np.linspace(0.0, 1.0, 6000):  # spam learns to look like mail used to, and mail gets more links
+    for age in np.linspace(0.0, 1.0, 3000):  # spam learns to look like mail used to, and mail gets more links
         spam = rng.random() < 0.5
         links, capitals = rng.normal([6.0 + 4.0 * age, 3.0 - 4.0 * age] if spam else [2.0 + 4.0 * age, 3.0], 1.2)
         table.writerow([f"{links:.2f}", f"{capitals:.2f}", rng.choice(["web", "app", ""]), "spam" if spam else "mail"])

@@ -265,11 +265,11 @@ def test_path_length_of_a_half_turn_is_half_a_circle():
 
 @pytest.mark.parametrize("geometry", BOUNDED, ids=lambda g: g.name)
 def test_temporal_variability_stays_below_proposition_1(geometry):
-    stream, f = rotating_balls(60, distance=0.5, radius=0.4), loss("logistic")
+    stream, f = rotating_balls(10, distance=0.5, radius=0.4), loss("logistic")
     model = linear(features=2, bias=False, signed=geometry.signed)
     measured = temporal_variability(stream, f, model, geometry, probes=64)
     largest = geometry.diameter(4)  # bounds |w . x| for ||x|| <= 1 in every geometry of the list
-    drift = 59 * ball_total_variation(2 * 0.5 * math.sin(0.5 * math.pi / 59), 0.4, 2)
+    drift = 9 * ball_total_variation(2 * 0.5 * math.sin(0.5 * math.pi / 9), 0.4, 2)
     assert 0.0 < measured <= temporal_variability_from_total_variation(drift, float(f.value(-largest)))
 
 

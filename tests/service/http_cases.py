@@ -30,6 +30,7 @@ from osamd.service.engine import Engine
 from osamd.service.log import Log
 from osamd.service.state import ServiceState, open_state
 
+small_state = linear_state
 JSON = (("content-type", "application/json"),)
 Headers = Iterable[tuple[str, str]]
 
@@ -177,6 +178,9 @@ class Asked:
 
     url: str
 
+    def __enter__(self) -> Self:
+        return self
+
     @property
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
@@ -228,9 +232,6 @@ class Served(Asked):
             raise AssertionError(self.process.communicate()[1])
         self.errors = ""
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.end()
 
@@ -243,10 +244,12 @@ class Served(Asked):
 
 
 class ServedHere(Asked):
-    """The same server in a thread of this process."""
+    """The same server in a thread of this process, or one for all streams of a folder."""
 
-    def __init__(self, state: ServiceState) -> None:
-        self.state = state
+    def __init__(self, place: ServiceState | Path) -> None:
+        self.state = place
+        serve = server.serve_streams if isinstance(place, Path) else server.serve
+        opened = place if isinstance(place, Path) else open_state(place.folder)
         servers: list[uvicorn.Server] = []
         ready: SimpleQueue[str] = SimpleQueue()
 
@@ -258,17 +261,17 @@ class ServedHere(Asked):
         self._thread = ThreadPoolExecutor(1)
         # The garbage collector of the tests stays as it is.
         with patch.object(server, "_Server", Kept), patch.object(server, "gc"):
-            self._served = self._thread.submit(server.serve, open_state(state.folder), port=0, ready=ready.put)
+            self._served = self._thread.submit(serve, opened, port=0, ready=ready.put)
             self._served.add_done_callback(lambda _: ready.put(""))
             self.url = ready.get(timeout=60)
         if not self.url:
             self._served.result()
         (self._server,) = servers
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
         self._server.should_exit = True
         self._served.result(60)
         self._thread.shutdown()
@@ -295,7 +298,3 @@ def until(met: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
         assert time.monotonic() < end, f"it never came to pass: {what}"
         threading.Event().wait(0.01)
     return found
-
-
-def small_state(folder: Path, **settings: Any) -> ServiceState:
-    return linear_state(folder, **settings)

@@ -11,7 +11,7 @@ import sys
 import httpx
 import pytest
 from engine_cases import linear_state, module_state, row
-from http_cases import until
+from http_cases import ServedHere, until
 
 from osamd.cli.app import main
 from osamd.service import auth, server
@@ -50,6 +50,18 @@ class House:
         return self.http.post(f"/{stream}/v1/samples", json={"samples": samples}).raise_for_status().json()["decisions"]
 
 
+class HouseHere(House):
+    """The same in a thread of this process, for tests that neither kill it nor read what it wrote."""
+
+    def __init__(self, root):
+        self._served = ServedHere(root)
+        self.http = httpx.Client(base_url=self._served.url, timeout=30)
+
+    def __exit__(self, *_):
+        self.http.close()
+        self._served.end()
+
+
 @pytest.fixture
 def root(tmp_path):
     for name in ("pumps", "mail"):
@@ -58,7 +70,7 @@ def root(tmp_path):
 
 
 def test_streams_have_their_own_logs_and_pages(root):
-    with House(root) as house:
+    with HouseHere(root) as house:
         house.send("pumps", *range(10))
         house.send("mail", *range(4))
         assert [house.http.get(f"/{name}/v1/status").json()["rounds"] for name in ("pumps", "mail")] == [10, 4]
@@ -79,7 +91,7 @@ def test_tokens_and_logins_are_of_one_stream(root):
     log.make_tables()
     token = auth.make_token(log, "anna", "annotator")
     log.close()
-    with House(root) as house:
+    with HouseHere(root) as house:
         bearer = {"authorization": f"Bearer {token}"}
         assert house.http.get("/mail/v1/status").status_code == 401
         assert house.http.get("/mail/v1/status", headers=bearer).status_code == 200
@@ -89,7 +101,7 @@ def test_tokens_and_logins_are_of_one_stream(root):
 
 
 def test_a_stream_that_is_made_while_it_runs_is_found_and_an_archived_one_is_closed(root, capsys):
-    with House(root) as house:
+    with HouseHere(root) as house:
         linear_state(root / "late", seed=9)
         until(lambda: house.http.get("/late/v1/status").status_code == 200, "the new stream is served")
         assert main(["streams", str(root), "--archive", "mail"]) == 0
