@@ -65,6 +65,7 @@ def stream(folder: Path, kind: str) -> None:
 
     from osamd.spark import processor, streaming
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     building = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     settings = {**streaming.ROCKSDB, "spark.sql.shuffle.partitions": PARTITIONS, "spark.log.level": "ERROR"}
     for name, value in {**settings, "spark.driver.memory": "2g"}.items():

@@ -219,15 +219,14 @@ class _Key:
 
     def expire(self, now: float | None) -> list[OutputRow]:
         """Give up the queries whose time is over."""
-        late = [] if now is None else [id_ for id_, (_, until) in self._waiting.items() if until is not None]
+        if now is None or self._plan.expire_after is None:
+            return []
         out = []
-        for id_ in late:
-            number, until = self._waiting[id_]
-            if until is not None and now is not None and until <= now:
-                del self._waiting[id_]
-                if self.learner.awaits(number):
-                    self.learner.expire(number)
-                    out.append(OutputRow(id_, "expired", number))
+        for id_ in [id_ for id_, (_, until) in self._waiting.items() if until is not None and until <= now]:
+            number, _ = self._waiting.pop(id_)
+            if self.learner.awaits(number):
+                self.learner.expire(number)
+                out.append(OutputRow(id_, "expired", number))
         return out
 
 
