@@ -11,6 +11,8 @@ from osamd import OSAMD
 from osamd.adapters.river import OSAMDActive, OSAMDClassifier
 from osamd.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("compiled_learners")
+
 MODELS = {
     "classifier": OSAMDClassifier(),
     "classifier of the paper": OSAMDClassifier(method="osamd"),

@@ -15,6 +15,8 @@ from osamd import OSAMD
 from osamd.adapters.sklearn import OSAMDClassifier
 from osamd.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("compiled_learners")
+
 
 @parametrize_with_checks(
     [OSAMDClassifier(), OSAMDClassifier(method="osamd"), OSAMDClassifier(eta=0.05, standardise=True)]
