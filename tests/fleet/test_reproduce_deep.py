@@ -29,10 +29,16 @@ needs_data = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """The networks that these tests train and the data that they prepare, apart from the user's."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def quick(tmp_path, monkeypatch):
-    """One epoch of training, and a cache of the test's own."""
-    monkeypatch.setenv("OSAMD_CACHE_DIR", str(tmp_path / "cache"))
+def quick(cache, monkeypatch):
+    """One epoch of training."""
+    monkeypatch.setenv("OSAMD_CACHE_DIR", str(cache))
     for name, column in COLUMNS.items():
         batch = column.training().batch
         monkeypatch.setitem(COLUMNS, name, replace(column, training=lambda b=batch: networks.Training(1, b)))
@@ -91,7 +97,8 @@ def test_the_fleet_of_a_column_is_the_runs_one_by_one(quick):
 
 
 @needs_data
-def test_training_is_seeded_and_kept(quick, tmp_path):
+def test_training_is_seeded_and_kept(quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("OSAMD_CACHE_DIR", str(tmp_path / "cache"))  # where nothing is trained yet
     column = COLUMNS["cover-type"]
     stream = column.stream(DATA)
     cpu = torch.device("cpu")
