@@ -16,7 +16,7 @@ from osamd.fleet.engines import engine
 from osamd.fleet.fleet import Fleet, Member, Samples
 from osamd.paper.methods import METHODS, Settings
 from osamd.reporting.tables import Report, Table
-from osamd.reproduce.columns import COLUMNS
+from osamd.reproduce.table_columns import COLUMNS
 
 SEEDS = 10
 SECONDS = 8.0

@@ -31,7 +31,7 @@ _SERVER = """
 import sys
 from pathlib import Path
 from osamd.service.server import serve
-from osamd.service.state import open_state
+from osamd.service.folder import open_state
 serve(open_state(Path(sys.argv[1])), port=0, ready=lambda url: print(url, flush=True))
 """
 
@@ -98,7 +98,7 @@ def _loads(folder: Path, seconds: float) -> tuple[list[Load], float]:
 def made(folder: Path) -> None:
     """A service around a fitted linear model, with the paper's round."""
     from osamd.learner.linear import OSAMD
-    from osamd.service.state import create
+    from osamd.service.folder import create
 
     generator = np.random.default_rng(0)
     y = generator.integers(0, 2, 1000)

@@ -90,7 +90,7 @@ def hostile_service(folder: Path, number: int, seed: int) -> dict[str, Any]:
     """Start a service with some history, send it so many attempts, and count what they did."""
     from benchmarks.service import started
     from osamd.learner.linear import OSAMD
-    from osamd.service.state import create
+    from osamd.service.folder import create
 
     place = folder / "under-attack"
     create(place, OSAMD(features=3, classes=["cat", "dog"], method="osamd", sigma=2.0))
@@ -153,8 +153,8 @@ def _resident(process: int) -> int:
 def _learner_is_the_logs(folder: Path) -> bool:
     """Whether the learner that the service kept when it stopped is the one that the log alone gives."""
     from osamd.service.fold import Fold
+    from osamd.service.folder import open_state
     from osamd.service.log import Log
-    from osamd.service.state import open_state
 
     log = Log(folder / "log.sqlite")
     kept, fold = log.snapshot(), Fold(open_state(folder), None)

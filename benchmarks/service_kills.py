@@ -71,7 +71,7 @@ def kills(folder: Path, number: int, seed: int, database: str | None = None) -> 
     import httpx
 
     from osamd.learner.linear import OSAMD
-    from osamd.service.state import create
+    from osamd.service.folder import create
 
     learner = OSAMD(features=FEATURES, classes=CLASSES, method="osamd", sigma=1.0, standardise=True, seed=seed)
     state = create(folder, learner, max_pending=200)
@@ -186,8 +186,8 @@ def _recorded(event: Any, sent: Sent) -> bool:
 
 def _serve(folder: str, database: str | None = None) -> None:
     from osamd.service import engine
+    from osamd.service.folder import open_state
     from osamd.service.server import serve
-    from osamd.service.state import open_state
 
     engine.SNAPSHOT_EVERY = SNAPSHOT_EVERY
     serve(open_state(Path(folder)), port=0, database=database, ready=lambda address: print(address, flush=True))

@@ -89,7 +89,7 @@ def _guarded(folder: Path) -> Iterator[tuple[int, int, str]]:
     """A service with a token, which strangers do not have: its port, process and token."""
     from benchmarks.service import made, started
     from osamd.service import auth, server
-    from osamd.service.state import open_state
+    from osamd.service.folder import open_state
 
     made(folder)
     log = server.open_log(open_state(folder), None)
@@ -109,8 +109,8 @@ def _images(folder: Path) -> Iterator[tuple[int, int]]:
     """A service in which many images wait for their label: its port and process."""
     from benchmarks.service import started
     from osamd.learner.linear import OSAMD
+    from osamd.service.folder import create
     from osamd.service.schema import Image, NamedClass, Schema
-    from osamd.service.state import create
 
     schema = Schema(image=Image(height=SIDE, width=SIDE), classes=[NamedClass(name=0), NamedClass(name=1)])
     create(folder, OSAMD(features=SIDE * SIDE, classes=[0, 1], method="osamd", sigma=1e9), schema=schema)

@@ -62,8 +62,8 @@ def made(root: Path, seed: int) -> list[KilledStream]:
     """The streams, each in its folder."""
     from osamd.learner.linear import OSAMD
     from osamd.learner.network import NetworkOSAMD
+    from osamd.service.folder import create
     from osamd.service.inferred_schema import of_learner
-    from osamd.service.state import create
 
     schema = of_learner(CLASSES, FEATURES, "kills")
     module = f"{__spec__.name}:{network.__name__}" if __name__ != "__main__" else "benchmarks.stream_kills:network"

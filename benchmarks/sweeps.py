@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from osamd.evaluation.engines import started_ray
+from osamd.evaluation.task_engines import started_ray
 from osamd.prequential.sweeps import sweep
 
 GRID = {"budget": [0.02, 0.05, 0.1, 0.2, 0.3]}

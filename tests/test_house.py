@@ -21,7 +21,7 @@ LONG = {
     "osamd/fleet/kernels/pairs.py": "numba's cache on disk notices edits of the file that is compiled, not of others",
     "osamd/learner/linear.py": "all that can be called on the object that people hold stands in one place",
     "osamd/service/schema.py": "what a schema may say stands in one place",
-    "osamd/tables/reading.py": "every kind of file is read by the same few steps, which stand side by side",
+    "osamd/tables/row_sources.py": "every kind of file is read by the same few steps, which stand side by side",
     "osamd/prequential/runs.py": "one function takes every option of a run, and its docstring explains each",
 }
 """Files whose reason stands here and not in their docstrings."""

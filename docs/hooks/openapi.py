@@ -194,9 +194,9 @@ def _app(folder: Path) -> Any:
     from osamd import OSAMD
     from osamd.service.api import make_app
     from osamd.service.engine import Engine
+    from osamd.service.folder import create
     from osamd.service.log import Log
     from osamd.service.schema import NamedClass, SampleColumn, Schema
-    from osamd.service.state import create
 
     schema = Schema(
         title="pumps",

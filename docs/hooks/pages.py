@@ -68,7 +68,7 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.evaluation.mmd",
         "osamd.evaluation.propositions",
         "osamd.evaluation.theory",
-        "osamd.evaluation.arbiter",
+        "osamd.evaluation.arbiter_guarantee",
         "osamd.evaluation.answers",
         "osamd.evaluation.constants",
         "osamd.evaluation.intervals",

@@ -25,8 +25,8 @@ import osamd
 from osamd.cli.app import main
 from osamd.client import Client
 from osamd.service.demo import CLASSES, demo_state, samples
+from osamd.service.folder import create
 from osamd.service.schema import NamedClass, SampleColumn, Schema
-from osamd.service.state import create
 
 FOLDER = Path(__file__).parent.parent / "figures"
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}

@@ -46,8 +46,8 @@ def label_studio(
     """
     require_service()
     from osamd.client import Client
-    from osamd.service.label_studio.api import LabelStudio
     from osamd.service.label_studio.bridge import Bridge, run
+    from osamd.service.label_studio.studio import LabelStudio
     from osamd.service.label_studio.wake import listening
 
     if not label_studio_token:

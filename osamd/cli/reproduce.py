@@ -68,7 +68,9 @@ def reproduce(
     out: Annotated[
         Path | None,
         typer.Option(
-            parser=folder, metavar="FOLDER", help="Folder for results.json and the figures; results/WHAT by default."
+            parser=folder,
+            metavar="FOLDER",
+            help="Folder for results.json and the figures; results/WHAT by default.",
         ),
     ] = None,
     workers: Workers = None,
@@ -134,7 +136,7 @@ def _gaussian(
     what: str, methods: list[str], seeds: int, engine: str, workers: int | None, out: Path, budget: float | None
 ) -> None:
     from osamd.evaluation.many import Runner
-    from osamd.reproduce import results, rotating_gaussian
+    from osamd.reproduce import gaussian_results, rotating_gaussian
 
     sweep = what == "figure3"
     sigmas = rotating_gaussian.SIGMAS if sweep else (rotating_gaussian.SIGMA,)
@@ -143,7 +145,7 @@ def _gaussian(
         total = rotating_gaussian.number_of_runs(methods, seeds, sigmas)
         with progress(f"{what}: {total} runs of {rotating_gaussian.ROUNDS} rounds", total) as step:
             runs = rotating_gaussian.experiment(methods, seeds, sigmas, budget=budget, runner=runner, progress=step)
-        deliver(results.figure_3(runs) if sweep else results.table_1(runs[sigmas[0]], budget))
+        deliver(gaussian_results.figure_3(runs) if sweep else gaussian_results.table_1(runs[sigmas[0]], budget))
 
 
 def _deep_column(
@@ -157,15 +159,15 @@ def _deep_column(
     out: Path,
     budget: float | None,
 ) -> None:
-    from osamd.reproduce import columns, deep, deep_report
+    from osamd.reproduce import deep, deep_report, table_columns
 
     with (
-        files(out, "results.json", columns.COLUMNS[name].figure) as deliver,
+        files(out, "results.json", table_columns.COLUMNS[name].figure) as deliver,
         resumable(out, ".checkpoint") as checkpoint,
     ):
         with stages() as told:
             outcome = deep.experiment(
-                columns.COLUMNS[name],
+                table_columns.COLUMNS[name],
                 methods,
                 seeds,
                 settings,

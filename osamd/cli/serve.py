@@ -61,8 +61,8 @@ def serve(
     require_service()
     from osamd.service import server, trust
     from osamd.service.alarm import checked
-    from osamd.service.requests import set_up_logs
-    from osamd.service.state import CONFIG
+    from osamd.service.folder import CONFIG
+    from osamd.service.request_ids import set_up_logs
     from osamd.service.telemetry import tracing
 
     set_up_logs(log_format)

@@ -23,7 +23,7 @@ def streams(
     """
     require_service()
     from osamd.service import streams as many
-    from osamd.service.state import CONFIG
+    from osamd.service.folder import CONFIG
 
     for name, away in ((archive, True), (restore, False)):
         if name is not None:

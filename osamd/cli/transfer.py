@@ -45,7 +45,7 @@ def send(
     from osamd.client import Client, ServiceError
     from osamd.errors import InputError
     from osamd.service import sending
-    from osamd.tables.reading import TextFormat
+    from osamd.tables.row_sources import TextFormat
 
     columns, written = sending.SpecialColumns(id, text, image), TextFormat(decimal, encoding)
     with Client(url, token=token) as client:

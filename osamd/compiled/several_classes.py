@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd.compiled.blocks import DIVERGED, GOOD, NO_CLASS, NOT_FINITE, without_array
+from osamd.compiled.block_kernels import DIVERGED, GOOD, NO_CLASS, NOT_FINITE, without_array
 from osamd.compiled.lanes import add, padded, sums
 from osamd.compiled.lowering import lower
 from osamd.numerics import Array
@@ -142,8 +142,9 @@ def fused_rows(loss: Loss) -> SeveralClassRound:
 
 
 def rows_block(learner: Learner) -> Any:
-    """The kernel of `osamd.compiled.runs.block_kernel` for these learners. It is long because a call in its loop would
-    cost more than the round.
+    """The kernel of `osamd.compiled.compiled_runs.block_kernel` for these learners.
+
+    It is long because a call in its loop would cost more than the round.
     """
     parts: Any = (lower(part, inline=True) for part in fused_rows(learner.loss))
     observe, learn = parts

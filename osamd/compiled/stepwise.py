@@ -1,4 +1,4 @@
-"""The round for one sample at a time: its two halves, compiled, on the vector of `osamd.compiled.memory`.
+"""The round for one sample at a time: its two halves, compiled, on the vector of `osamd.compiled.layout`.
 
 The input is checked in compiled code, where that costs nothing.
 """
@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd.compiled.blocks import kind_of_round, once, widen
+from osamd.compiled.block_kernels import kind_of_round, once, widen
 from osamd.compiled.lanes import add, sums
-from osamd.compiled.lowering import in_one_vector, jit, lower
-from osamd.compiled.memory import (
+from osamd.compiled.layout import (
     ADAPTED,
     LABEL,
     MARGIN,
@@ -36,6 +35,7 @@ from osamd.compiled.memory import (
     sizes,
     vector,
 )
+from osamd.compiled.lowering import in_one_vector, jit, lower
 from osamd.compiled.several_classes import SeveralClassSeen, fused_rows
 from osamd.compiled.two_classes import fused
 from osamd.numerics import Array

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osamd.errors import InputError, reject, require_positive, require_whole
-from osamd.evaluation.samples import finite_array
+from osamd.evaluation.array_checks import finite_array
 from osamd.numerics import Array
 from osamd.paper.geometry import DecisionSet, Geometry
 from osamd.paper.losses import Loss, on_scores

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from osamd.errors import InputError, require_positive
+from osamd.evaluation.array_checks import finite_array
 from osamd.evaluation.comparators import require_exact_match
 from osamd.evaluation.regret import path_length
-from osamd.evaluation.samples import finite_array
 from osamd.evaluation.theory import Constants
 from osamd.numerics import Array
 from osamd.paper.geometry import Geometry

@@ -22,7 +22,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import betainc, betaincinv, ndtr
 
 from osamd.errors import InputError, reject, require_positive, require_whole
-from osamd.evaluation.samples import finite_array, two_windows
+from osamd.evaluation.array_checks import finite_array, two_windows
 from osamd.numerics import Array
 
 Decide = Callable[[Array], ArrayLike]

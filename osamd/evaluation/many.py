@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from osamd.errors import InputError, lookup
-from osamd.evaluation.engines import ENGINES, RETRIES, Failed
 from osamd.evaluation.kept_results import KeptResults
+from osamd.evaluation.task_engines import ENGINES, RETRIES, Failed
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -26,7 +26,7 @@ class Runner(NamedTuple):
     """How many runs are played; their results do not depend on it."""
 
     engine: str = "local"
-    """A name of `osamd.evaluation.engines.ENGINES`: processes of this machine, or Ray."""
+    """A name of `osamd.evaluation.task_engines.ENGINES`: processes of this machine, or Ray."""
     workers: int | None = None
     """How many runs are played at a time; all cores by default."""
     kept: Path | None = None

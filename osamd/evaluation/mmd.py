@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist
 
 from osamd.errors import lookup, reject, require_positive
-from osamd.evaluation.samples import two_windows
+from osamd.evaluation.array_checks import two_windows
 from osamd.numerics import Array
 
 Kernel = Callable[[Array, Array], Array]

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osamd.errors import InputError, require_whole
+from osamd.evaluation.array_checks import finite_array
 from osamd.evaluation.comparators import Comparator, expected_slope, require_exact_match
-from osamd.evaluation.samples import finite_array
 from osamd.numerics import Array
 from osamd.paper.geometry import Geometry
 from osamd.paper.ledger import Ledger

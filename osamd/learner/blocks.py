@@ -13,7 +13,7 @@ import numpy as np
 
 from osamd.accounting.target import CHECK_EVERY
 from osamd.learner.ask_tell import AskTell
-from osamd.learner.cores.playing import Observations, single
+from osamd.learner.cores.block_playing import Observations, single
 from osamd.learner.decision import Decision
 from osamd.numerics import Array
 

@@ -9,7 +9,7 @@ import numpy as np
 from osamd.accounting import book as books
 from osamd.accounting import meter, steering
 from osamd.accounting.meter import BINS
-from osamd.accounting.sound import check_meter, settle_book
+from osamd.accounting.sound_books import check_meter, settle_book
 from osamd.checks import require_finite_in, require_that, require_within
 from osamd.errors import reject
 from osamd.numerics import Array

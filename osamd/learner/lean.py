@@ -3,7 +3,7 @@
 The bytes hold what a learner has learned, and not its settings: whoever reads them has a learner with the same settings
 (`OSAMD.from_state` is a method of one), and a digest of the settings tells whether they are the same. Equal learners
 give equal bytes, on every machine. All that decides comes back to the last bit: the learner continues with the same
-decisions, queries and probabilities. Reports on the window have the precision of `osamd.accounting.lean.PRECISION`.
+decisions, queries and probabilities. Reports on the window are as precise as `osamd.accounting.lean_books.PRECISION`.
 
 In the bytes, one after the other: `HEADER`; classes and source rows as JSON; book and meter; the model; pending
 queries; a digest of all of these. The file is long because what is written and what is read stand side by side.
@@ -22,12 +22,12 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 
 from osamd.accounting import meter as meters
-from osamd.accounting.packing import BAD
-from osamd.accounting.sound import check_meter
+from osamd.accounting.few_bytes import BAD
+from osamd.accounting.sound_books import check_meter
 from osamd.checks import one_sentence, require_that, unsound
 from osamd.errors import InputError, require_whole
 from osamd.learner import resuming
-from osamd.learner.cores.packing import packing
+from osamd.learner.cores.compiled_packing import packing
 from osamd.learner.decision import Decision, known_classes
 from osamd.learner.saving import Saved
 from osamd.numerics import Array

@@ -48,10 +48,10 @@ from osamd.learner.network_inputs import (
     restored_module,
     takes_batches,
 )
-from osamd.learner.packing import Packing
 from osamd.learner.recipes import PaperRecipe, network_recipe, settings_of
 from osamd.learner.resuming import require_fitting
 from osamd.learner.rows import PLAIN_MODES, NetworkRows, Whole
+from osamd.learner.several_parts import Packing
 from osamd.paper.methods import KNOWN, InnerLoops, TeacherStep, method_name
 from osamd.preset.arbiter import NETWORK_AUDIT
 

@@ -16,7 +16,7 @@ from osamd.errors import InputError
 from osamd.fleet.calling import Inputs
 from osamd.learner.backbone import Learn, duplicate, learning_of
 from osamd.learner.low_rank import LowRank
-from osamd.learner.packing import Packing, Unpacking
+from osamd.learner.several_parts import Packing, Unpacking
 
 PLAIN_MODES: dict[str, Any] = {"dropout": False, "batch_statistics": "training"}
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from osamd.errors import InputError, require_whole
-from osamd.evaluation.engines import ENGINES
 from osamd.evaluation.many import Runner, run_many
-from osamd.prequential.groups import ALL, GROUPS
+from osamd.evaluation.task_engines import ENGINES
+from osamd.prequential.compared_streams import ALL, GROUPS
 from osamd.prequential.labels import shares_of
 from osamd.prequential.peers import RunScore
 from osamd.prequential.refitted import REFITTED

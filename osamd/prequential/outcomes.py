@@ -20,7 +20,7 @@ from osamd.paper.ledger import Ledger
 from osamd.prequential.changes_found import Change, adwin_changes, margin_changes
 from osamd.prequential.playing import Check
 from osamd.tables import Column, Rows
-from osamd.tables.labels import Class
+from osamd.tables.classes import Class
 
 LAST = 1000
 """Rounds at the end whose accuracy is given apart, or a tenth of a short table, and 20 at least."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from osamd.errors import InputError
 from osamd.learner.linear import OSAMD
-from osamd.prequential.groups import ALL
+from osamd.prequential.compared_streams import ALL
 from osamd.prequential.label_runs import score
 from osamd.prequential.peers import PEERS, TABLE_STEP, Peer, PeerRows, RunScore
 from osamd.prequential.refitted import REFITTED, stand_in

@@ -13,7 +13,7 @@ So trust is earned by labels, and lost when they stop.
 *Guard.* The trusted mixture, the source, and every expert again, this time with losses weighted by c / p, where p is
 the probability with which the label was asked for and c the least that p can be. With these weights the losses on the
 labels stand for those of all rounds, whichever rounds the query prefers. It is an expert algorithm with a proof: see
-`osamd.evaluation.arbiter` and the page on guarantees. The guard decides.
+`osamd.evaluation.arbiter_guarantee` and the page on guarantees. The guard decides.
 
 Plain enough to be compiled; `shares` holds the experts' probabilities, one expert after the other.
 """

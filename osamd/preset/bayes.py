@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from osamd.preset.linear import softmax_in_place
+from osamd.preset.linear_models import softmax_in_place
 from osamd.preset.memory import Memory
 from osamd.preset.sums import weighted_distance
 from osamd.preset.views import Sizes, cut

@@ -1,4 +1,4 @@
-"""The state of the linear preset as few bytes, exactly (`osamd.accounting.packing` has the primitives).
+"""The state of the linear preset as few bytes, exactly (`osamd.accounting.few_bytes` has the primitives).
 
 Neither working space nor anything that follows from the rest is packed: the memory has one copy of its used rows, and
 the forest is grown again from the memory, from the seeds of its trees. Only trees whose seeds are unknown are packed.
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from osamd.accounting.packing import BAD, put_numbers, put_whole, take_numbers, take_whole
+from osamd.accounting.few_bytes import BAD, put_numbers, put_whole, take_numbers, take_whole
 from osamd.numerics import Array
 from osamd.preset.bayes import Bayes, settle
 from osamd.preset.forest import TREES, Forest

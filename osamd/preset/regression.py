@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from osamd.preset.linear import scores_into, softmax_in_place
+from osamd.preset.linear_models import scores_into, softmax_in_place
 from osamd.preset.memory import Memory
 from osamd.preset.sums import squared_norm
 from osamd.preset.views import Sizes, cut

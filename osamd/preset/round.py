@@ -28,7 +28,7 @@ from osamd.preset.arbiter import (
 )
 from osamd.preset.bayes import REACH, bayes_opinion, count_in, recount, settle
 from osamd.preset.forest import TREES, Room, count_in_leaves, forest_opinion, grow, refresh
-from osamd.preset.linear import scores_into, softmax_in_place
+from osamd.preset.linear_models import scores_into, softmax_in_place
 from osamd.preset.memory import carry_over, keep
 from osamd.preset.neighbours import neighbours_opinion
 from osamd.preset.regression import NEWEST, drop, refit, restate

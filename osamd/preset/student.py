@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from osamd.preset.linear import scores_into
+from osamd.preset.linear_models import scores_into
 from osamd.preset.scale import CLIP, HORIZON, Scale
 
 ETA = 0.1

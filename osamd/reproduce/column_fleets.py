@@ -17,7 +17,7 @@ from osamd.numerics import Array
 from osamd.paper.methods import KNOWN, METHODS, PRESET, Settings
 from osamd.preset import arbiter
 from osamd.reporting.terminal import Stages
-from osamd.reproduce.columns import TableColumn
+from osamd.reproduce.table_columns import TableColumn
 from osamd.streams import RealStream
 from osamd.streams.base import query_generator
 

@@ -22,7 +22,7 @@ from osamd.reproduce.column_fleets import (
     pretrain,
     silent,
 )
-from osamd.reproduce.columns import TableColumn, described
+from osamd.reproduce.table_columns import TableColumn, described
 
 if TYPE_CHECKING:
     from torch import nn

@@ -8,11 +8,11 @@ from osamd.evaluation import plots
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.paper.methods import KNOWN, PRESET
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
-from osamd.reproduce import results
+from osamd.reproduce import gaussian_results
 from osamd.reproduce.column_fleets import curve_rounds
-from osamd.reproduce.columns import described
 from osamd.reproduce.deep import ColumnOutcome, differences
-from osamd.reproduce.paper import TABLE_1
+from osamd.reproduce.table_1 import TABLE_1
+from osamd.reproduce.table_columns import described
 
 
 def report(outcome: ColumnOutcome) -> Report:
@@ -32,7 +32,7 @@ def report(outcome: ColumnOutcome) -> Report:
     }
     seeds = len(next(iter(outcome.runs.values())))
     apart = differences(outcome.runs)
-    content = results.results(
+    content = gaussian_results.results(
         name, outcome.rounds, seeds, described(column.settings[outcome.settings]), methods, paper, "loss"
     )
     content["settings"]["name"] = outcome.settings
@@ -52,11 +52,11 @@ def report(outcome: ColumnOutcome) -> Report:
     title = f"{column.title}, settings {outcome.settings}{part}"
     shown = Table(
         f"{title}, {in_seeds(seeds, ', mean ± half-width of the 90 % interval')}",
-        (*results.COLUMNS, "loss"),
-        results.table_rows(methods, paper, "loss"),
+        (*gaussian_results.COLUMNS, "loss"),
+        gaussian_results.table_rows(methods, paper, "loss"),
         [
             *_facts(outcome),
-            *(results.verdict(methods, paper) if whole else []),
+            *(gaussian_results.verdict(methods, paper) if whole else []),
             *_apart(apart),
             *_preset(outcome),
             *outcome.stopped,

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.paper.methods import METHODS
 from osamd.reporting.tables import Table
-from osamd.reproduce.columns import COLUMNS, TableColumn, for_all
 from osamd.reproduce.deep import ColumnOutcome, experiment
-from osamd.reproduce.paper import TABLE_1
+from osamd.reproduce.table_1 import TABLE_1
+from osamd.reproduce.table_columns import COLUMNS, TableColumn, for_all
 
 
 class AppendixReading(NamedTuple):

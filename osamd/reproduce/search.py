@@ -26,8 +26,8 @@ import numpy as np
 from osamd.errors import InputError
 from osamd.paper.methods import METHODS, Settings
 from osamd.reproduce.column_fleets import load_samples, pretrain, silent
-from osamd.reproduce.columns import CAP, COLUMNS, TableColumn, settings
-from osamd.reproduce.paper import TABLE_1
+from osamd.reproduce.table_1 import TABLE_1
+from osamd.reproduce.table_columns import CAP, COLUMNS, TableColumn, settings
 from osamd.streams import RealStream
 
 MARGIN_OF_BUDGET = 0.95

@@ -8,12 +8,12 @@ from starlette.concurrency import run_in_threadpool
 from osamd.service import retention
 from osamd.service.access import Admin, App, KnownRoute, json_answer
 from osamd.service.desk import Refusal
-from osamd.service.wire import reports, requests, responses
+from osamd.service.wire import report_bodies, requests, responses
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute, tags=["admin"])
 
 
-@router.post("/budget", response_model=reports.BudgetStatus)
+@router.post("/budget", response_model=report_bodies.BudgetStatus)
 async def change_budget(body: requests.NewBudget, parts: App, who: Admin) -> Response:
     """Change the budget from the next round on. Fields that are given change; null removes a limit.
 
@@ -24,7 +24,7 @@ async def change_budget(body: requests.NewBudget, parts: App, who: Admin) -> Res
     if not changes:
         raise Refusal("invalid", "nothing to change; give budget, budget_window, max_labels or target_accuracy.")
     await parts.engine.do(parts.engine.change_budget, changes, who.name)
-    return json_answer(reports.BudgetStatus.model_validate(parts.engine.status()["budget"]))
+    return json_answer(report_bodies.BudgetStatus.model_validate(parts.engine.status()["budget"]))
 
 
 @router.post("/classes", response_model=responses.ClassNames)

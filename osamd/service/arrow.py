@@ -17,10 +17,10 @@ from osamd.numerics import Array
 from osamd.service.access import ServiceParts
 from osamd.service.desk import Refusal
 from osamd.service.display import Display
+from osamd.service.incoming import ReceivedSample
 from osamd.service.log import Event
-from osamd.service.samples import ReceivedSample
 from osamd.service.schema import LARGEST, Schema
-from osamd.service.wire.values import CLIENT_ID
+from osamd.service.wire.request_values import CLIENT_ID
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import sqlalchemy as sql
 
 from osamd.errors import InputError, nearest
+from osamd.service.database_tables import sessions, tokens
 from osamd.service.log import Log
-from osamd.service.tables import sessions, tokens
 
 ROLES = ("client", "annotator", "reader", "admin")
 """A client sends samples; an annotator sees and answers queries; a reader reads the status; an admin only changes the

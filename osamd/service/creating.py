@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from osamd.errors import InputError, lookup
 from osamd.learner import saving
 from osamd.paper.methods import KNOWN, PRESET, method_name
+from osamd.service.folder import ServiceState, create, read_schema
 from osamd.service.inferred_schema import of_table
 from osamd.service.modules import made, networks
 from osamd.service.schema import Schema
-from osamd.service.state import ServiceState, create, read_schema
 from osamd.tables import Column
 
 

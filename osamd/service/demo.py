@@ -16,8 +16,8 @@ import numpy as np
 
 from osamd.client import Client, ServiceError
 from osamd.numerics import Array
+from osamd.service.folder import ServiceState, create
 from osamd.service.schema import Image, NamedClass, Schema
-from osamd.service.state import ServiceState, create
 
 SIZE = 16
 """Pixels per side."""

@@ -8,18 +8,18 @@ import sqlalchemy as sql
 from fastapi import APIRouter, Path, Query, Response
 from starlette.concurrency import run_in_threadpool
 
-from osamd.service import views
+from osamd.service import presentation
 from osamd.service.access import Annotator, App, KnownRoute, json_answer
+from osamd.service.database_tables import events
 from osamd.service.desk import Refusal
 from osamd.service.display import medium_of
-from osamd.service.tables import events
-from osamd.service.wire import requests, responses, values
+from osamd.service.wire import request_values, requests, responses
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute, tags=["queries"])
 
-OrderParameter = Annotated[values.Order, Query(description="`valuable` lists the least certain first.")]
+OrderParameter = Annotated[request_values.Order, Query(description="`valuable` lists the least certain first.")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
-RoundInPath = Annotated[int, Path(ge=0, le=values.MOST)]
+RoundInPath = Annotated[int, Path(ge=0, le=request_values.MOST)]
 MEDIUM = {"schema": {"type": "string", "format": "binary"}}
 ANSWERS = ("label", "none", "unsure", "second", "correct")
 """The kinds of events that are answers of people."""
@@ -29,7 +29,7 @@ ANSWERS = ("label", "none", "unsure", "second", "correct")
 async def pending(parts: App, who: Annotator, order: OrderParameter = "oldest", limit: Limit = 20) -> Response:
     """The pending queries; those that were skipped come last."""
     waiting = parts.engine.queries(order)
-    return await views.queries(parts, waiting[:limit], len(waiting))
+    return await presentation.queries(parts, waiting[:limit], len(waiting))
 
 
 @router.post("/queries/claim", response_model=responses.PendingQueries)
@@ -37,7 +37,7 @@ async def claim(body: requests.Claim, parts: App, who: Annotator) -> Response:
     """Claim queries to answer. Nobody else gets them during the lease. Own claims are renewed first."""
     engine = parts.engine
     waiting = await engine.do(engine.claim, f"{who.name}/{body.holder}", body.order, body.limit, body.lease)
-    return await views.queries(parts, waiting, len(engine.queries()))
+    return await presentation.queries(parts, waiting, len(engine.queries()))
 
 
 @router.post("/queries/expire")

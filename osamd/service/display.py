@@ -16,8 +16,8 @@ from typing import Annotated, Any, NamedTuple
 import sqlalchemy as sql
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from osamd.service.database_tables import displays, media
 from osamd.service.schema import In
-from osamd.service.tables import displays, media
 
 LARGEST_MEDIA = 2 * 2**20
 """The most bytes of an image or a sound in a request."""

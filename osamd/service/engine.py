@@ -21,15 +21,15 @@ from osamd.learner.blocks import PlayedRounds
 from osamd.numerics import Array
 from osamd.service import log as logs
 from osamd.service import standing
-from osamd.service.changes import Changes
+from osamd.service.administration import Changes
 from osamd.service.database import StorageError
+from osamd.service.database_tables import points
 from osamd.service.desk import LabelDesk, Refusal
 from osamd.service.display import Display, keep_displays
 from osamd.service.fold import folded
+from osamd.service.folder import ServiceState, try_out
+from osamd.service.incoming import ReceivedSample, sample_events
 from osamd.service.log import Event, Log
-from osamd.service.samples import ReceivedSample, sample_events
-from osamd.service.state import ServiceState, try_out
-from osamd.service.tables import points
 
 SNAPSHOT_EVERY = 20_000
 """Events between two snapshots; a start replays at most this many."""

@@ -11,17 +11,17 @@ from typing import Any
 import sqlalchemy as sql
 
 from osamd.errors import InputError
-from osamd.service import labels, trust
+from osamd.service import labels_out, trust
+from osamd.service.database_tables import tables
 from osamd.service.fold import folded
+from osamd.service.folder import CONFIG, LOG, START, open_state, save_config, try_out
 from osamd.service.log import Log, schema_by
 from osamd.service.server import opened
-from osamd.service.state import CONFIG, LOG, START, open_state, save_config, try_out
-from osamd.service.tables import tables
 
 
 def export_labels(folder: Path, database: str | None, file: Path) -> int:
     """Write all answered queries into a file, and return their number."""
-    form, number = labels.form_of(file), 0
+    form, number = labels_out.form_of(file), 0
     partial = file.with_name(f".{file.name}.partial")
     with opened(folder, database) as (state, log):
         learner = state.learner()
@@ -33,13 +33,13 @@ def export_labels(folder: Path, database: str | None, file: Path) -> int:
 
         def counted() -> Iterator[dict[str, Any]]:
             nonlocal number
-            for row in labels.rows(state, log, learner):
+            for row in labels_out.rows(state, log, learner):
                 number += 1
                 yield row
 
         try:
             with partial.open("wb") as out:
-                for part in labels.written(counted(), form):
+                for part in labels_out.written(counted(), form):
                     out.write(part)
             os.replace(partial, file)
         except OSError as error:

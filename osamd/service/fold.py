@@ -13,9 +13,9 @@ from osamd.errors import InputError
 from osamd.learner import blocks
 from osamd.learner.blocks import PlayedRounds
 from osamd.numerics import Array
+from osamd.service.folder import ServiceState
 from osamd.service.log import Event, Log, Snapshot
 from osamd.service.schema import NamedClass
-from osamd.service.state import ServiceState
 
 CHANGES = ("budget", "class")
 """The kinds of events that change the stream."""

@@ -19,8 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.service.database import Database, brief
+from osamd.service.database_tables import FORMAT_2, about, events, points, snapshots, tables, tokens
 from osamd.service.schema import NamedClass, Schema
-from osamd.service.tables import FORMAT_2, about, events, points, snapshots, tables, tokens
 
 FORMAT = "3"
 """The format of the tables. A log in an older format is migrated; one in a newer format is refused."""

@@ -9,8 +9,8 @@ from osamd.errors import InputError
 from osamd.service import log as logs
 from osamd.service.desk import AnsweredQuery, LabelDesk, Refusal, Waiting, ending, late, person_of, too_late
 from osamd.service.fold import Fold
+from osamd.service.folder import ServiceState
 from osamd.service.log import Event, Log
-from osamd.service.state import ServiceState
 from osamd.service.writer import Writer
 
 

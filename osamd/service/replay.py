@@ -22,9 +22,9 @@ from osamd.errors import InputError, lookup
 from osamd.learner.ask_tell import AskTell
 from osamd.paper.methods import KNOWN
 from osamd.reporting.tables import Table
+from osamd.service.database_tables import about, events
+from osamd.service.folder import ServiceState
 from osamd.service.log import Event, Log, schema_by
-from osamd.service.state import ServiceState
-from osamd.service.tables import about, events
 
 WINDOW = 1000
 ASKING = {"budget", "budget_window", "max_labels", "floor", "target_accuracy", "method", "sigma"}

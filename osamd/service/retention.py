@@ -16,9 +16,9 @@ import numpy as np
 import sqlalchemy as sql
 
 from osamd.errors import InputError
+from osamd.service.database_tables import displays, events, media
+from osamd.service.folder import sync
 from osamd.service.log import Log, begin_at
-from osamd.service.state import sync
-from osamd.service.tables import displays, events, media
 
 ERASED = "(erased)"
 """The signature of an erased answer."""

@@ -12,8 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from osamd import __version__
 from osamd.errors import InputError
-from osamd.service import arrow, sse, views
-from osamd.service import labels as labels_out
+from osamd.service import arrow, labels_out, presentation, sse
 from osamd.service.access import (
     Annotator,
     Anyone,
@@ -27,9 +26,9 @@ from osamd.service.access import (
 )
 from osamd.service.desk import AnsweredQuery, Refusal
 from osamd.service.display import Display
+from osamd.service.incoming import ReceivedSample
 from osamd.service.refusals import Refused
-from osamd.service.samples import ReceivedSample
-from osamd.service.wire import reports, requests, responses, values
+from osamd.service.wire import report_bodies, request_values, requests, responses
 
 router = APIRouter(prefix="/v1", route_class=KnownRoute)
 
@@ -73,11 +72,13 @@ async def decide(body: SampleBody, parts: App, who: Sender) -> Response:
         rows.append(ReceivedSample(sample.id, row, display))
     outcomes = await parts.engine.do(parts.engine.observe, rows)
     if isinstance(body, requests.SamplesIn):
-        decisions = [_refused(one) if isinstance(one, Refusal) else views.decided(parts, one) for one in outcomes]
+        decisions = [
+            _refused(one) if isinstance(one, Refusal) else presentation.decided(parts, one) for one in outcomes
+        ]
         return json_answer(responses.Decisions(decisions=decisions))
     if isinstance(outcomes[0], Refusal):
         raise outcomes[0]
-    return json_answer(views.decided(parts, outcomes[0]))
+    return json_answer(presentation.decided(parts, outcomes[0]))
 
 
 @router.post(
@@ -150,20 +151,22 @@ def labels(
     parts: App,
     who: Member,
     format: labels_out.Format = "jsonl",
-    after: Annotated[int, Query(ge=0, le=values.MOST, description="The `seq` of the last row that you have.")] = 0,
+    after: Annotated[
+        int, Query(ge=0, le=request_values.MOST, description="The `seq` of the last row that you have.")
+    ] = 0,
 ) -> StreamingResponse:
     """The answers of people, with sample, decision, label, who and when, as JSON lines, CSV or Parquet."""
     rows = labels_out.rows(parts.engine.state, parts.log, parts.engine, after)
     return StreamingResponse(labels_out.written(rows, format), media_type=labels_out.MEDIA_TYPES[format])
 
 
-@router.get("/status", tags=["status"], response_model=reports.Status)
+@router.get("/status", tags=["status"], response_model=report_bodies.Status)
 def status(parts: App, who: Anyone) -> Response:
     """The status: rounds, labels, budget, the accuracy estimated from the labels, and the health."""
     return json_answer(_status(parts))
 
 
-@router.get("/history", tags=["status"], response_model=reports.History)
+@router.get("/history", tags=["status"], response_model=report_bodies.History)
 def history(parts: App, who: Anyone, points: Annotated[int, Query(ge=2, le=5000)] = 300) -> Response:
     """The history: a point per hundred rounds (per thousand after 100,000 rounds), thinned to at most `points`.
 
@@ -213,8 +216,8 @@ async def events(
     return StreamingResponse(listening, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-def _status(parts: ServiceParts) -> reports.Status:
-    return reports.Status.model_validate(parts.engine.status() | {"version": __version__})
+def _status(parts: ServiceParts) -> report_bodies.Status:
+    return report_bodies.Status.model_validate(parts.engine.status() | {"version": __version__})
 
 
 def _refuse_many(parts: ServiceParts, number: int) -> None:

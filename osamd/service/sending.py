@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from osamd.client import Client, ServiceError, typed
 from osamd.errors import InputError
-from osamd.tables.reading import BLOCK, USUAL, TextFormat, open_source
+from osamd.tables.row_sources import BLOCK, USUAL, TextFormat, open_source
 
 
 class SentFile(NamedTuple):

@@ -21,9 +21,9 @@ from osamd.service.api import make_app
 from osamd.service.connections import Connection
 from osamd.service.database import StorageError
 from osamd.service.engine import Engine
+from osamd.service.folder import CONFIG, ServiceState, create, open_state
 from osamd.service.log import Log
-from osamd.service.requests import Requests, logs_are_set_up
-from osamd.service.state import CONFIG, ServiceState, create, open_state
+from osamd.service.request_ids import Requests, logs_are_set_up
 
 COLLECT = (10_000, 20, 20)
 """The thresholds of Python's garbage collector."""

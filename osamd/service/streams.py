@@ -25,9 +25,9 @@ from osamd.service import auth
 from osamd.service.api import make_app
 from osamd.service.database import StorageError
 from osamd.service.engine import Engine
+from osamd.service.folder import CONFIG, open_state
 from osamd.service.guard import HEADERS
 from osamd.service.server import LOCAL_NAMES, is_loopback, open_log
-from osamd.service.state import CONFIG, open_state
 from osamd.service.web import ASSETS, PAGES
 
 LOOK = 2.0

@@ -16,7 +16,7 @@ from typing import Any
 from starlette.types import Scope
 
 from osamd import __version__
-from osamd.service.requests import route_of
+from osamd.service.request_ids import route_of
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """The variables that switch traces on."""

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from osamd.service import auth
 from osamd.service.access import Anyone, App, QuickRoute, json_answer
 from osamd.service.desk import Refusal
-from osamd.service.wire import reports, requests, responses
+from osamd.service.wire import report_bodies, requests, responses
 
 PAGES = Path(__file__).parent / "pages"
 ASSETS = {
@@ -30,16 +30,16 @@ SLOWEST_PROBE = 5.0
 router = APIRouter(route_class=QuickRoute)
 
 
-@router.get("/livez", tags=["status"], response_model=reports.ServiceUp)
+@router.get("/livez", tags=["status"], response_model=report_bodies.ServiceUp)
 async def livez(parts: App) -> Response:
     """Whether the process works; if it does not, restart it."""
     if not parts.engine.alive:
         raise Refusal("storage", "the engine has stopped; restart the service.")
-    return json_answer(reports.ServiceUp(status="ok"))
+    return json_answer(report_bodies.ServiceUp(status="ok"))
 
 
-@router.get("/readyz", tags=["status"], response_model=reports.ServiceUp)
-@router.get("/healthz", tags=["status"], response_model=reports.ServiceUp)
+@router.get("/readyz", tags=["status"], response_model=report_bodies.ServiceUp)
+@router.get("/healthz", tags=["status"], response_model=report_bodies.ServiceUp)
 async def healthz(parts: App) -> Response:
     """Whether the log can be written. If the last commit is older than a second, this writes to it."""
     engine = parts.engine
@@ -51,7 +51,7 @@ async def healthz(parts: App) -> Response:
     except Refusal as refusal:
         if refusal.code != "overloaded" or not engine.healthy:  # a long queue is no fault of the log
             raise
-    return json_answer(reports.ServiceUp(status="ok"))
+    return json_answer(report_bodies.ServiceUp(status="ok"))
 
 
 @router.get(
@@ -86,13 +86,13 @@ async def log_in(body: requests.Login, parts: App, request: Request) -> Response
     return answer
 
 
-@router.post("/logout", tags=["people"], response_model=reports.ServiceUp)
+@router.post("/logout", tags=["people"], response_model=report_bodies.ServiceUp)
 async def log_out(parts: App, request: Request) -> Response:
     """End the login."""
     secret = request.cookies.get(auth.COOKIE)
     if secret is not None and await run_in_threadpool(parts.door.by_cookie, secret) is not None:
         await run_in_threadpool(parts.door.log_out, secret)
-    answer = json_answer(reports.ServiceUp(status="ok"))
+    answer = json_answer(report_bodies.ServiceUp(status="ok"))
     answer.delete_cookie(auth.COOKIE, path=request.scope.get("root_path") or "/", httponly=True, samesite="strict")
     return answer
 

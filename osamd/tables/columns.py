@@ -18,7 +18,7 @@ import numpy as np
 from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.tables.dates import is_day_first, moments, parts_that_turn
-from osamd.tables.reading import Block, Source
+from osamd.tables.row_sources import Block, Source
 from osamd.tables.values import NotThis, numbers, text_of, truths
 
 MOST_CATEGORIES = 100

@@ -15,7 +15,7 @@ from osamd.errors import InputError
 from osamd.numerics import Array
 from osamd.tables.columns import MISSING_CATEGORY, Column, ColumnWishes, as_text, planned
 from osamd.tables.dates import DAY, moments, waves
-from osamd.tables.reading import Block, Source
+from osamd.tables.row_sources import Block, Source
 from osamd.tables.samples import SampleEncoder
 from osamd.tables.values import NotThis, numbers, text_of, truths
 

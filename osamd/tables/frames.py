@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from osamd.errors import InputError
-from osamd.tables.reading import BLOCK, Block, Source, readable, refuse_repeated
+from osamd.tables.row_sources import BLOCK, Block, Source, readable, refuse_repeated
 
 
 def _required(what: str, *modules: str) -> Any:

@@ -12,10 +12,10 @@ import numpy as np
 from osamd.errors import InputError, require_whole
 from osamd.numerics import Array
 from osamd.streams.base import Labels
+from osamd.tables.classes import MOST_CLASSES, Class, classes_found, classes_given, listed, numbered
 from osamd.tables.columns import Column, ColumnWishes
 from osamd.tables.encoding import Encoder
-from osamd.tables.labels import MOST_CLASSES, Class, classes_found, classes_given, listed, numbered
-from osamd.tables.reading import Block, Source, TextFormat, open_source
+from osamd.tables.row_sources import Block, Source, TextFormat, open_source
 from osamd.tables.samples import SampleEncoder
 from osamd.tables.values import NotThis, label_of, numbers
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osamd import compiled
-from osamd.compiled.blocks import kind_of_round
+from osamd.compiled.block_kernels import kind_of_round
 from osamd.paper.geometry import ball, box, euclidean, p_norm, signed_simplex, simplex
 from osamd.paper.losses import LOSSES, loss
 from osamd.paper.methods import METHODS, InnerLoops, Learner, Settings, learner

@@ -10,7 +10,7 @@ from compiled_units import EVERY, learners
 
 import osamd
 from osamd.compiled import lowering
-from osamd.compiled.blocks import flat_block, general_block, kind_of_round
+from osamd.compiled.block_kernels import flat_block, general_block, kind_of_round
 from osamd.compiled.several_classes import rows_block
 from osamd.compiled.stepwise import stepwise_kernels
 from osamd.learner.cores import preset_halves
@@ -19,13 +19,13 @@ TWICE = """
 import sys
 import numpy as np
 from osamd import compiled
-from osamd.compiled import runs
+from osamd.compiled import compiled_runs
 from osamd.paper.methods import Settings, learner
 from osamd.paper.models import linear
 from osamd.streams import rotating_gaussian
 bound = learner("osamd", linear(2), Settings(eta=0.01, sigma=0.35), [0.4, 0.0, -4.0])
 compiled.play(bound, rotating_gaussian(10), 0)
-stats = runs.block_kernel(bound).stats
+stats = compiled_runs.block_kernel(bound).stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
 

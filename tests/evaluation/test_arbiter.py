@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osamd.errors import InputError
-from osamd.evaluation import arbiter
-from osamd.evaluation.arbiter import (
+from osamd.evaluation import arbiter_guarantee
+from osamd.evaluation.arbiter_guarantee import (
     MEMBERS,
     GuardRun,
     Regret,
@@ -175,7 +175,7 @@ def mean_is_below(found: list[Regret]) -> bool:
 
 
 def test_the_bound_is_its_formula() -> None:
-    prior, rho = arbiter.priors(with_source=True), GUARD_SHARE * RATE
+    prior, rho = arbiter_guarantee.priors(with_source=True), GUARD_SHARE * RATE
     found = bound([1, 1, 0, 0, 0], rate=RATE, floor=FLOOR)
     assert found.terms == pytest.approx(
         {
@@ -190,7 +190,7 @@ def test_the_bound_is_its_formula() -> None:
 
 @pytest.mark.parametrize("with_source", [True, False])
 def test_priors_are_where_the_guard_begins(with_source: bool) -> None:
-    prior = arbiter.priors(with_source=with_source)
+    prior = arbiter_guarantee.priors(with_source=with_source)
     assert prior.tolist() == opened(with_source=with_source).guard.tolist()
     assert prior.sum() == pytest.approx(1.0)
 
@@ -278,7 +278,7 @@ class Stage(NamedTuple):
 
     state: np.ndarray
     x: np.ndarray
-    labels: np.ndarray | arbiter.Adversary
+    labels: np.ndarray | arbiter_guarantee.Adversary
 
 
 def begun(rows: np.ndarray, y: np.ndarray, classes: int) -> np.ndarray:
@@ -311,7 +311,7 @@ def real() -> Stage:
 def spiteful() -> Stage:
     """Whatever the member with the largest weight says is wrong."""
 
-    def against(views: Arbiter, seen: arbiter.Work) -> int:
+    def against(views: Arbiter, seen: arbiter_guarantee.Work) -> int:
         opinions = np.concatenate([seen.trusted, seen.source, seen.shares]).reshape(len(MEMBERS), -1)
         return against_the_leader(views, opinions)
 

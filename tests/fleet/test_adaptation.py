@@ -10,17 +10,17 @@ from torch import nn
 
 from osamd.cli.app import main
 from osamd.errors import InputError
-from osamd.reproduce import column_fleets, columns
+from osamd.reproduce import column_fleets, table_columns
 from osamd.reproduce.adaptation import benchmarks, comparison, report
 from osamd.reproduce.adaptation.active import k_margin, nearest_to_new_clusters
 from osamd.reproduce.adaptation.entropy_minimisation import SAR, Tent, Unchanged
-from osamd.reproduce.adaptation.labels import Memory, Meter
+from osamd.reproduce.adaptation.fine_tuning import RandomReplay
+from osamd.reproduce.adaptation.lockstep import play
 from osamd.reproduce.adaptation.mean_teacher import CoTTA
-from osamd.reproduce.adaptation.network import StackedNetwork
 from osamd.reproduce.adaptation.peer import BANK, Choice, Setting, bank_of
-from osamd.reproduce.adaptation.playing import play
 from osamd.reproduce.adaptation.registry import PEERS
-from osamd.reproduce.adaptation.replay import RandomReplay
+from osamd.reproduce.adaptation.spending import Memory, Meter
+from osamd.reproduce.adaptation.stacked_network import StackedNetwork
 from osamd.reproduce.networks import Training
 from osamd.streams.real.recorded import Recorded
 
@@ -292,8 +292,8 @@ def test_a_thinned_stream_has_the_whole_source_and_rounds_at_equal_distances():
 @pytest.fixture
 def bars(monkeypatch, tmp_path):
     """A stream of bars as the only one of the comparison."""
-    column = columns.TableColumn("bars", "Bars", "none", recorded, network, lambda: Training(3, 50), {})
-    monkeypatch.setitem(columns.COLUMNS, "bars", column)
+    column = table_columns.TableColumn("bars", "Bars", "none", recorded, network, lambda: Training(3, 50), {})
+    monkeypatch.setitem(table_columns.COLUMNS, "bars", column)
     monkeypatch.setattr("osamd.reproduce.networks.user_cache", lambda: tmp_path / "cache")
     monkeypatch.setitem(benchmarks.BENCHMARKS, "bars", benchmarks.Benchmark("Bars", "bars", recorded))
     return column

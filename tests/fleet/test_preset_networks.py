@@ -12,7 +12,7 @@ from torch import nn
 from osamd.accounting import budget, steering
 from osamd.accounting.book import terms
 from osamd.errors import InputError
-from osamd.evaluation.arbiter import NETWORK_MEMBERS, GuardRun, constant, hardest_path, member_losses, regret
+from osamd.evaluation.arbiter_guarantee import NETWORK_MEMBERS, GuardRun, constant, hardest_path, member_losses, regret
 from osamd.fleet import pair
 from osamd.fleet import preset_fleet as preset
 from osamd.fleet.engines import by_halves, per_member

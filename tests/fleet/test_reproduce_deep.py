@@ -19,9 +19,9 @@ from osamd.paper.methods import METHODS, TeacherStep
 from osamd.reporting.terminal import Stages
 from osamd.reproduce import deep, networks, readings
 from osamd.reproduce.column_fleets import NetworkRun, pretrain
-from osamd.reproduce.columns import COLUMNS, for_all
 from osamd.reproduce.deep import differences
 from osamd.reproduce.search import SPACES, Tried, best, points_of, within_budget
+from osamd.reproduce.table_columns import COLUMNS, for_all
 
 DATA = Path(os.environ.get("OSAMD_DATA_DIR") or Path(__file__).parents[2].parent / "shared" / "data")
 needs_data = pytest.mark.skipif(

@@ -197,7 +197,7 @@ def test_a_wrong_label_lists_the_columns_and_settings_reach_the_learner():
 
 def test_a_service_made_from_such_a_learner_takes_the_columns_of_the_table(tmp_path):
     pytest.importorskip("fastapi")
-    from osamd.service.state import create
+    from osamd.service.folder import create
 
     held = learner()
     state = create(tmp_path / "service", held)

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osamd import OSAMD, InputError
-from osamd.accounting import lean as accounts
+from osamd.accounting import lean_books as accounts
 from osamd.accounting.accuracy import window_of
 from osamd.accounting.meter import NOT_ASKED
 from osamd.learner import lean
-from osamd.learner.cores.packing import packing as compiled_packing
+from osamd.learner.cores.compiled_packing import packing as compiled_packing
 from osamd.paper.methods import KNOWN, METHODS
 
 

@@ -9,8 +9,8 @@ from osamd.errors import InputError
 from osamd.evaluation.many import Runner
 from osamd.prequential import compared, keel
 from osamd.prequential import generated as made
+from osamd.prequential.compared_streams import ALL, CHOSEN, TESTED
 from osamd.prequential.generated import MADE
-from osamd.prequential.groups import ALL, CHOSEN, TESTED
 from osamd.prequential.keel import KEEL
 from osamd.prequential.peers import TABLE_STEP, PeerRows, RunScore, scored
 from osamd.prequential.refitted import REFITTED, Threshold, first_allowed, stand_in

@@ -9,7 +9,7 @@ import pytest
 from osamd import OSAMD
 from osamd.cli.app import main
 from osamd.evaluation.answers import Answers
-from osamd.reproduce.robustness import drifting, hard_tables, harm, harm_report, playing
+from osamd.reproduce.robustness import drifting, hard_tables, harm, harm_report, learner_runs
 from osamd.reproduce.robustness.groups import GROUPS
 from osamd.reproduce.robustness.plans import RobustnessPlan
 from osamd.streams import NoisyLabels, overlapping_gaussians, rotating_gaussian
@@ -137,8 +137,8 @@ def test_wrong_answers_have_a_wider_bar_and_answered_ones_none_for_a_single_seed
 
 @pytest.mark.parametrize("stream", [rotating_gaussian(300), overlapping_gaussians(300)], ids=["two", "three"])
 def test_the_source_left_alone_decides_as_the_model_that_a_learner_starts_from(stream):
-    rounds = playing.rounds_of(stream, 1)
-    alone = playing.left_alone(stream, rounds, 100, 1)
+    rounds = learner_runs.rounds_of(stream, 1)
+    alone = learner_runs.left_alone(stream, rounds, 100, 1)
     started = OSAMD.from_source(*stream.source(100, 1), method="paa")  # decides by its weights as they are
     decided = np.array([started.predict(row) for row in rounds.x])
     assert (alone.right == (decided == rounds.truth)).all()
@@ -160,7 +160,7 @@ def test_late_labels_are_late_by_so_many_rounds():
 def test_accuracy_is_against_the_truth_and_not_against_the_noise():
     found = drifting.run(drifting.DriftTask("noise", "osamd-preset", 0, 2000, 0.05))
     assert found.accuracy > 0.95  # no more than 0.9 of the labels that are told are true
-    rounds = playing.rounds_of(NoisyLabels(rotating_gaussian(2000), 0.1), 0)
+    rounds = learner_runs.rounds_of(NoisyLabels(rotating_gaussian(2000), 0.1), 0)
     assert (rounds.truth == rotating_gaussian(2000).sample(0)[1]).all()
     assert (rounds.truth != rounds.y).any()
 
@@ -203,6 +203,6 @@ def test_all_groups_are_run_where_none_is_named():
 
 
 def test_the_accuracy_of_a_class_is_that_of_its_rounds_and_the_balanced_one_the_mean_of_those_that_occur():
-    one = playing.RobustnessRun(np.array([True, False, True]), np.zeros(3, dtype=bool), np.array([0, 0, 2]))
+    one = learner_runs.RobustnessRun(np.array([True, False, True]), np.zeros(3, dtype=bool), np.array([0, 0, 2]))
     assert [one.accuracy_of(i) for i in range(3)] == [0.5, 1.0, 1.0]
     assert one.balanced_accuracy == 0.75

@@ -14,8 +14,8 @@ import httpx
 import numpy as np
 
 import osamd
+from osamd.service.folder import create
 from osamd.service.schema import NamedClass, SampleColumn, Schema
-from osamd.service.state import create
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]

@@ -16,10 +16,10 @@ from osamd.service import engine as engines
 from osamd.service.desk import Refusal
 from osamd.service.engine import Engine
 from osamd.service.fold import Fold
+from osamd.service.folder import ServiceState, create, open_state
 from osamd.service.inferred_schema import of_learner
 from osamd.service.log import Event, Log
 from osamd.service.schema import Schema
-from osamd.service.state import ServiceState, create, open_state
 
 WIDTH = 3
 

@@ -27,8 +27,8 @@ from osamd.service import log as logs
 from osamd.service import server
 from osamd.service.api import make_app
 from osamd.service.engine import Engine
+from osamd.service.folder import ServiceState, open_state
 from osamd.service.log import Log
-from osamd.service.state import ServiceState, open_state
 
 small_state = linear_state
 JSON = (("content-type", "application/json"),)
@@ -220,7 +220,7 @@ class Served(Asked):
         self.state = state
         program = (
             f"{before}\nfrom pathlib import Path\nfrom osamd.service.server import serve\n"
-            "from osamd.service.state import open_state\n"
+            "from osamd.service.folder import open_state\n"
             f"serve(open_state(Path({str(state.folder)!r})), port=0, ready=lambda url: print(url, flush=True))"
         )
         self.process = subprocess.Popen(

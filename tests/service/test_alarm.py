@@ -12,7 +12,7 @@ import osamd
 from osamd.cli.app import main
 from osamd.service import alarm as alarms
 from osamd.service.alarm import Alarm
-from osamd.service.state import create
+from osamd.service.folder import create
 
 
 class Receiver:

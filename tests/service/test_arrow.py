@@ -12,8 +12,8 @@ from http_cases import ServedHere, Web, small_state
 import osamd
 from osamd.client import Client, ServiceError
 from osamd.service.arrow import MEDIA_TYPE, samples
+from osamd.service.folder import create
 from osamd.service.schema import NamedClass, SampleColumn, Schema
-from osamd.service.state import create
 
 pa = pytest.importorskip("pyarrow", reason="Arrow needs pyarrow: pip install 'osamd[tables]'")
 ARROW = [("content-type", MEDIA_TYPE)]

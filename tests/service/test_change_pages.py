@@ -12,7 +12,7 @@ sync_api = pytest.importorskip(
 from browser import ARGUMENTS, CHROMIUM, DESKTOP, Served, Watched, shown_round  # noqa: E402
 
 import osamd  # noqa: E402
-from osamd.service.state import create  # noqa: E402
+from osamd.service.folder import create  # noqa: E402
 
 expect = sync_api.expect
 

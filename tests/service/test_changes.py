@@ -15,10 +15,10 @@ from osamd.client import Client
 from osamd.errors import InputError
 from osamd.service import auth
 from osamd.service import log as logs
-from osamd.service.labels import rows
+from osamd.service.folder import open_state
+from osamd.service.labels_out import rows
 from osamd.service.log import Log
 from osamd.service.replay import replay
-from osamd.service.state import open_state
 
 PRESET = {"method": "osamd-preset", "sigma": None, "budget": 0.5}
 

@@ -20,8 +20,8 @@ import osamd
 from osamd.cli import service as commands
 from osamd.cli.app import main
 from osamd.errors import InputError
+from osamd.service.folder import open_state
 from osamd.service.log import Log
-from osamd.service.state import open_state
 
 HEADER = "seen,temperature,vibration,line,night,state"
 

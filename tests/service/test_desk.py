@@ -12,8 +12,8 @@ import osamd
 from osamd.service import auth
 from osamd.service.desk import MOST_CHECKS, Refusal
 from osamd.service.display import LARGEST_MEDIA
+from osamd.service.folder import create
 from osamd.service.schema import NamedClass, SampleColumn, Schema
-from osamd.service.state import create
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 WAV = b"RIFF\x24\x00\x00\x00WAVE" + bytes(40)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from osamd.service import engine as engines
 from osamd.service.desk import AnsweredQuery, Refusal, Waiting
+from osamd.service.folder import open_state
 from osamd.service.log import Event
-from osamd.service.state import open_state
 
 LIMITS = {"max_pending": 6, "expire_after": 25}
 

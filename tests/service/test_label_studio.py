@@ -17,12 +17,12 @@ import osamd
 from osamd.cli.app import main
 from osamd.client import Client
 from osamd.errors import InputError
-from osamd.service.label_studio.api import LabelStudio, LabelStudioError
+from osamd.service.folder import create
 from osamd.service.label_studio.bridge import Bridge, Done, run
+from osamd.service.label_studio.studio import LabelStudio, LabelStudioError
 from osamd.service.label_studio.tasks import KEY, NONE, config, kinds_in, png
 from osamd.service.label_studio.wake import listening
 from osamd.service.schema import Image, NamedClass, Schema
-from osamd.service.state import create
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from http_cases import Served, until
 from label_studio_cases import TOKEN, Person, answered_under_kills
 
 from osamd.client import Client
-from osamd.service.label_studio.api import LabelStudio
 from osamd.service.label_studio.bridge import Bridge, Done
+from osamd.service.label_studio.studio import LabelStudio
 from osamd.service.label_studio.tasks import NONE
 
 PROGRAM = os.environ.get("LABEL_STUDIO", "")

@@ -14,8 +14,8 @@ import osamd
 from osamd.cli.app import main
 from osamd.client import Client
 from osamd.service import sending
+from osamd.service.folder import create
 from osamd.service.schema import NamedClass, SampleColumn, Schema
-from osamd.service.state import create
 
 SCHEMA = Schema(
     title="Fraud",

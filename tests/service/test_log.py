@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from osamd.errors import InputError
+from osamd.service import database_tables
 from osamd.service import log as logs
-from osamd.service import tables
 from osamd.service.database import StorageError
 from osamd.service.log import Event, Log, Snapshot
 
@@ -168,10 +168,10 @@ def test_a_transaction_that_fails_is_undone_and_the_next_one_works(log):
 
 def test_tokens_are_written_beside_the_writer(log):
     with log.writing() as connection:
-        connection.execute(sql.insert(tables.tokens), {"name": "ann", "role": "client", "digest": "0"})
+        connection.execute(sql.insert(database_tables.tokens), {"name": "ann", "role": "client", "digest": "0"})
     write(log, Event(1, 0.0, "skip", 0))
     with log.reading() as connection:
-        assert connection.execute(sql.select(tables.tokens.c.name)).scalars().all() == ["ann"]
+        assert connection.execute(sql.select(database_tables.tokens.c.name)).scalars().all() == ["ann"]
 
 
 def test_a_second_service_on_the_same_log_is_refused(log, log_url):

@@ -15,7 +15,7 @@ from http_cases import ServedHere, until
 
 from osamd.cli.app import main
 from osamd.service import auth, server
-from osamd.service.state import open_state
+from osamd.service.folder import open_state
 
 
 class House:

@@ -22,9 +22,9 @@ from osamd.service import auth, bodies, engine, exporting, postgres, server, wri
 from osamd.service import log as logs
 from osamd.service.desk import Refusal
 from osamd.service.engine import Engine
+from osamd.service.folder import create, open_state
 from osamd.service.inferred_schema import of_learner
 from osamd.service.log import Log
-from osamd.service.state import create, open_state
 
 # Another number of cores.
 
@@ -314,8 +314,8 @@ def test_files_and_folder_are_for_their_owner_alone(tmp_path):
 
 def test_init_syncs_what_it_writes(tmp_path, monkeypatch):
     synced = []
-    real = osamd.service.state.os.fsync
-    monkeypatch.setattr(osamd.service.state.os, "fsync", lambda handle: synced.append(handle) or real(handle))
+    real = osamd.service.folder.os.fsync
+    monkeypatch.setattr(osamd.service.folder.os, "fsync", lambda handle: synced.append(handle) or real(handle))
     linear_state(tmp_path / "state")
     assert len(synced) == 4  # two files, their folder, and the one around it
 

@@ -28,7 +28,7 @@ from browser import (  # noqa: E402
 from engine_cases import linear_state  # noqa: E402
 
 from osamd.service import auth, server  # noqa: E402
-from osamd.service.state import open_state  # noqa: E402
+from osamd.service.folder import open_state  # noqa: E402
 
 CLASSES = ["calm", "gust", "storm"]
 STATES = """() => {

@@ -14,10 +14,10 @@ from osamd.cli.app import main
 from osamd.errors import InputError
 from osamd.service.engine import Engine
 from osamd.service.fold import Fold
+from osamd.service.folder import Config, ServiceState, create
 from osamd.service.inferred_schema import of_learner
 from osamd.service.log import Event, Log
 from osamd.service.replay import replay
-from osamd.service.state import Config, ServiceState, create
 
 
 def stream(rounds: int, seed: int) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ from engine_cases import linear_state, row
 from http_cases import JSON, Web, ask, until
 
 from osamd.cli.app import main
-from osamd.service.requests import JsonLines, Requests
+from osamd.service.request_ids import JsonLines, Requests
 from osamd.service.telemetry import Tracing, tracing
 
 SAMPLE = json.dumps({"features": row(1).tolist()}).encode()

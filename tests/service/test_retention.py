@@ -14,11 +14,11 @@ from osamd.cli.app import main
 from osamd.errors import InputError
 from osamd.service import auth, retention
 from osamd.service import log as logs
+from osamd.service.database_tables import events
 from osamd.service.exporting import back_up
 from osamd.service.fold import folded
-from osamd.service.labels import rows
+from osamd.service.labels_out import rows
 from osamd.service.replay import replay
-from osamd.service.tables import events
 
 DAY = 86_400.0
 
@@ -249,7 +249,7 @@ def test_two_archives_at_once_lose_nothing(tmp_path, log_url):
 
 def test_a_start_learner_that_says_no_classes_is_refused_in_a_sentence(tmp_path):
     from osamd.learner import saving
-    from osamd.service.state import START, open_state
+    from osamd.service.folder import START, open_state
 
     state = linear_state(tmp_path / "state")
     arrays, content = saving.read(state.folder / START)

@@ -13,8 +13,8 @@ import osamd
 from osamd.errors import InputError
 from osamd.service import engine as engines
 from osamd.service import log as logs
+from osamd.service.folder import CONFIG, START, create, open_state
 from osamd.service.inferred_schema import of_learner
-from osamd.service.state import CONFIG, START, create, open_state
 
 
 def refused(folder, match):

@@ -22,8 +22,8 @@ from browser import ARGUMENTS, CHROMIUM, DESKTOP, PHONE, Served, Watched, shown_
 
 import osamd  # noqa: E402
 from osamd.service import auth, server  # noqa: E402
+from osamd.service.folder import create, open_state  # noqa: E402
 from osamd.service.schema import NamedClass, SampleColumn, Schema  # noqa: E402
-from osamd.service.state import create, open_state  # noqa: E402
 
 expect = sync_api.expect
 ROUNDS = 6

@@ -14,8 +14,8 @@ from test_commands import Serving
 from osamd.cli.app import main
 from osamd.errors import InputError
 from osamd.service import trust
+from osamd.service.folder import CONFIG, open_state
 from osamd.service.log import Log
-from osamd.service.state import CONFIG, open_state
 
 CODE = f"""
 import pathlib

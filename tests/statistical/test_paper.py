@@ -8,9 +8,9 @@ from osamd.evaluation.regret import dynamic_regret
 from osamd.evaluation.theory import bound_curve, corollary_step, lemma1, theorem1
 from osamd.paper.methods import METHODS, Settings, learner, lemma1_step
 from osamd.paper.play import play
-from osamd.reproduce import results, theory
-from osamd.reproduce.paper import TABLE_1
+from osamd.reproduce import gaussian_results, theory
 from osamd.reproduce.rotating_gaussian import SIGMA, experiment
+from osamd.reproduce.table_1 import TABLE_1
 
 PAPER = TABLE_1["rotating-gaussian"]
 
@@ -18,7 +18,7 @@ PAPER = TABLE_1["rotating-gaussian"]
 @pytest.fixture(scope="module")
 def column():
     runs = experiment(list(METHODS), seeds=10)[SIGMA]
-    return {name: results.summarise(some) for name, some in runs.items()}
+    return {name: gaussian_results.summarise(some) for name, some in runs.items()}
 
 
 @pytest.mark.parametrize("name", list(METHODS))

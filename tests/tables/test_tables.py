@@ -13,7 +13,7 @@ import pytest
 from osamd.cli.options import names
 from osamd.errors import InputError
 from osamd.tables import MISSING, rows
-from osamd.tables import reading as reading_module
+from osamd.tables import row_sources as reading_module
 
 COLOURS = ["red", "green", "blue"]
 

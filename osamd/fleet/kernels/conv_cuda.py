@@ -2,7 +2,7 @@
 
 A fleet of small networks spends its time between kernels rather than in them, so each kernel does as much as it can
 without waiting for another program: the first convolution is computed where the second uses it, gradients are folded
-where they are computed, and the last kernel steps every parameter. The kernels are in `osamd.fleet.kernels.conv`.
+where they are computed, and the last kernel steps every parameter. `osamd.fleet.kernels.conv_triton` has the kernels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from osamd.fleet.conv import ConvLayers, ConvNet, ConvTape, parts_of
-from osamd.fleet.kernels.conv import kernels
+from osamd.fleet.kernels.conv_triton import kernels
 
 HAS_TRITON = find_spec("triton") is not None
 

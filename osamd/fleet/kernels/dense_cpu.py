@@ -15,7 +15,7 @@ from torch import Tensor
 from osamd.errors import InputError
 from osamd.fleet.dense import DenseNet
 from osamd.fleet.fleet import Fleet, Samples
-from osamd.fleet.kernels.dense import Numbers, Shape, compiled
+from osamd.fleet.kernels.dense_rounds import Numbers, Shape, compiled
 
 LANES = 8
 """Vectors are padded with zeros to a multiple of this."""

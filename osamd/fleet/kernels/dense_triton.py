@@ -2,8 +2,8 @@
 
 The layout of the matrices lets reductions alternate between their axes (first layer inputs x outputs, second outputs x
 inputs, third inputs x outputs): the result of one has the layout that the next one, forward or backward, needs. As in
-`osamd.fleet.kernels.dense`, all steps of a round move the first layer along the one sample, so the inner loops need
-only a vector for it.
+`osamd.fleet.kernels.dense_rounds`, all steps of a round move the first layer along the one sample, so the inner loops
+need only a vector for it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from osamd.fleet.round import FleetDecision
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
 from osamd.preset.arbiter import HEAD_START, POWER, dissent, likeliest
-from osamd.preset.sound import check_arbiter
+from osamd.preset.sound_state import check_arbiter
 
 
 class NetworkSamples(ABC):
@@ -86,7 +86,7 @@ class NetworkSamples(ABC):
         return torch.from_numpy(samples[i : i + 1].copy()).to(self.fleet.device)
 
     def fitted(self, row: Tensor) -> Tensor:
-        """A row that is as long as those remembered, where rows differ in length (`osamd.learner.packing`)."""
+        """A row that is as long as those remembered, where rows differ in length (`osamd.learner.several_parts`)."""
         missing = self.fleet.sample[-1] - row.shape[-1]
         return functional.pad(row, (0, missing)) if missing > 0 else row
 

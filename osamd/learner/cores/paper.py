@@ -1,7 +1,7 @@
 """The two halves of the paper's round for ask and tell, compiled.
 
 The book of the budget, the meter of the accuracy and the statistics of the features lie in the one vector of
-`osamd.compiled.memory`, since every argument of a compiled call takes time.
+`osamd.compiled.layout`, since every argument of a compiled call takes time.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from osamd.checks import ROUNDING, require_finite_in, require_within
-from osamd.compiled.blocks import kind_of_round, once
-from osamd.compiled.memory import AFTER, STUDENT, TEACHER, class_scores, memory_of, params, sample
+from osamd.compiled.block_kernels import kind_of_round, once
+from osamd.compiled.layout import AFTER, STUDENT, TEACHER, class_scores, memory_of, params, sample
 from osamd.errors import InputError, require_place
-from osamd.learner.cores.packing import packing
+from osamd.learner.cores.block_playing import Observations, observations, played
+from osamd.learner.cores.compiled_packing import packing
 from osamd.learner.cores.paper_halves import compiled_halves, compiled_rounds, parts
-from osamd.learner.cores.playing import Observations, observations, played
-from osamd.learner.cores.samples import LinearSamples, confirming
+from osamd.learner.cores.sample_rows import LinearSamples, confirming
 from osamd.learner.decision import Observation
 from osamd.numerics import Array
 from osamd.paper.geometry.base import DecisionSet

@@ -9,11 +9,11 @@ import math
 from typing import Any
 
 from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN
-from osamd.compiled.blocks import kind_of_round
+from osamd.compiled.block_kernels import kind_of_round
+from osamd.compiled.layout import AFTER, FEATURES, FLOOR, MARGIN, PROBABILITY, PSEUDOLABEL, SCORE, SIGMA, class_scores
 from osamd.compiled.lowering import NUMBER, VECTOR, WHOLE, jit_for, lower
-from osamd.compiled.memory import AFTER, FEATURES, FLOOR, MARGIN, PROBABILITY, PSEUDOLABEL, SCORE, SIGMA, class_scores
 from osamd.compiled.stepwise import halves
-from osamd.learner.cores.playing import compiled_block
+from osamd.learner.cores.block_playing import compiled_block
 from osamd.learner.decision import Said, counting, refused
 from osamd.paper.methods import Learner
 from osamd.paper.scores import UNLABELLED
@@ -107,7 +107,7 @@ def _plain_halves(learner: Learner, standardise: bool) -> tuple[Any, Any]:
 
 
 def compiled_rounds(learner: Learner, standardise: bool) -> Any:
-    """The rounds of a block, compiled: see `osamd.learner.cores.playing`."""
+    """The rounds of a block, compiled: see `osamd.learner.cores.block_playing`."""
     ask, learn = _plain_halves(learner, standardise)
 
     def tell(memory: Any, pseudolabel: Any) -> Any:

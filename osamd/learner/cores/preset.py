@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from osamd.accounting import book as books
+from osamd.accounting.few_bytes import BAD
 from osamd.accounting.meter import ROUNDS, widened
-from osamd.accounting.packing import BAD
 from osamd.accounting.steering import hasten
 from osamd.checks import require_that
 from osamd.errors import InputError, require_place
-from osamd.learner.cores.packing import opened_state, packing
-from osamd.learner.cores.playing import Observations, observations, played
+from osamd.learner.cores.block_playing import Observations, observations, played
+from osamd.learner.cores.compiled_packing import opened_state, packing
 from osamd.learner.cores.preset_halves import COMPILED, log_odds
-from osamd.learner.cores.samples import LinearSamples, confirming
+from osamd.learner.cores.sample_rows import LinearSamples, confirming
 from osamd.learner.decision import Observation
 from osamd.learner.source import FrozenSource
 from osamd.numerics import Array
@@ -29,7 +29,7 @@ from osamd.preset import state as layout
 from osamd.preset.memory import LEAST, MOST
 from osamd.preset.pending import NEWEST_PENDING
 from osamd.preset.scale import HORIZON
-from osamd.preset.sound import CAPACITIES, check_capacity, check_state
+from osamd.preset.sound_state import CAPACITIES, check_capacity, check_state
 from osamd.preset.views import named
 
 FROM_SOURCE = MOST // 2

@@ -11,7 +11,7 @@ import numba
 from osamd.accounting import book as books
 from osamd.accounting.meter import NO_SOURCE
 from osamd.compiled.lowering import NUMBER, TABLE, VECTOR, WHOLE, WHOLES, jit_for, lower
-from osamd.learner.cores.playing import compiled_block
+from osamd.learner.cores.block_playing import compiled_block
 from osamd.learner.decision import Said, counting, refused
 from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
@@ -86,7 +86,7 @@ class CompiledPreset:
 
     @cached_property
     def block(self) -> Any:
-        """The rounds of a block: see `osamd.learner.cores.playing`."""
+        """The rounds of a block: see `osamd.learner.cores.block_playing`."""
         count = lower(counting(decide))
         lower(learn)
 

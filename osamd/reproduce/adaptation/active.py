@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from osamd.reproduce.adaptation.labels import Memory, Meter
 from osamd.reproduce.adaptation.peer import (
     Adam,
     Momentum,
@@ -18,6 +17,7 @@ from osamd.reproduce.adaptation.peer import (
     entropy,
     mean_over,
 )
+from osamd.reproduce.adaptation.spending import Memory, Meter
 
 FAR = 1e30
 """A squared distance beyond all others."""

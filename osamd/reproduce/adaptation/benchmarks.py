@@ -11,7 +11,7 @@ import numpy as np
 from osamd.numerics import Array
 from osamd.reporting.terminal import Stages
 from osamd.reproduce.column_fleets import load_samples, pretrain, source_of
-from osamd.reproduce.columns import COLUMNS, TableColumn
+from osamd.reproduce.table_columns import COLUMNS, TableColumn
 from osamd.streams import RealStream, corrupted_mnist, cover_type, portraits, rotating_mnist
 from osamd.streams.base import Labels
 from osamd.streams.real.mnist import ROUNDS as DRAWN_ROUNDS

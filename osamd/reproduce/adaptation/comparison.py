@@ -15,9 +15,9 @@ from osamd.reproduce.adaptation.benchmarks import BENCHMARKS, Benchmark, Prepare
 from osamd.reproduce.column_fleets import NetworkRun, play_fleet, preset_fleet, silent
 
 if TYPE_CHECKING:
-    from osamd.reproduce.adaptation.network import StackedNetwork
+    from osamd.reproduce.adaptation.lockstep import Shares
     from osamd.reproduce.adaptation.peer import Choice, Peer
-    from osamd.reproduce.adaptation.playing import Shares
+    from osamd.reproduce.adaptation.stacked_network import StackedNetwork
 
 BATCH = 64
 """The batch size at which the papers on ImageNet-C compare; SimATTA has 100 and HILTTA up to 200 elsewhere."""
@@ -112,7 +112,7 @@ def compare(
 
 
 def _network(ready: Prepared) -> StackedNetwork:
-    from osamd.reproduce.adaptation.network import StackedNetwork
+    from osamd.reproduce.adaptation.stacked_network import StackedNetwork
 
     return StackedNetwork(ready.modules[0])
 
@@ -151,7 +151,7 @@ def _play(
     stages: Stages,
 ) -> list[PeerRun]:
     """One run per budget, all budgets and seeds in lockstep."""
-    from osamd.reproduce.adaptation.playing import Shares
+    from osamd.reproduce.adaptation.lockstep import Shares
 
     per = len(ready.seeds)
     tasks = [(number, choice, budget) for budget in budgets for number in range(per)]
@@ -175,8 +175,8 @@ def _lockstep(
     """A model for each task: the number of a seed, a setting and a budget."""
     import torch
 
+    from osamd.reproduce.adaptation.lockstep import play
     from osamd.reproduce.adaptation.peer import Setting, bank_of
-    from osamd.reproduce.adaptation.playing import play
 
     network = _network(ready)
     numbers = [number for number, _, _ in tasks]

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from osamd.reproduce.adaptation.network import StackedNetwork
+from osamd.reproduce.adaptation.stacked_network import StackedNetwork
 
 BANK = 1 << 18
 """Uniform numbers per seed; a round reads them from a place that moves with its number, and around the end."""

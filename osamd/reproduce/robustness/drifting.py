@@ -20,8 +20,8 @@ from osamd.evaluation.recovery import POINT, WINDOW, Recovery, recovery
 from osamd.learner.linear import OSAMD
 from osamd.paper.methods import METHODS, PRESET
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
+from osamd.reproduce.robustness.learner_runs import RobustnessRun, play, rounds_of
 from osamd.reproduce.robustness.plans import RobustnessPlan, in_percent
-from osamd.reproduce.robustness.playing import RobustnessRun, play, rounds_of
 from osamd.reproduce.rotating_gaussian import paper_settings
 from osamd.streams import (
     Changed,

@@ -13,8 +13,8 @@ from osamd.evaluation.answers import Answers
 from osamd.evaluation.intervals import mean_90
 from osamd.learner.linear import OSAMD
 from osamd.reporting.tables import Report, Table, in_seeds
+from osamd.reproduce.robustness.learner_runs import RobustnessRun, left_alone, play, rounds_of
 from osamd.reproduce.robustness.plans import RobustnessPlan, in_percent
-from osamd.reproduce.robustness.playing import RobustnessRun, left_alone, play, rounds_of
 from osamd.streams import (
     IrrelevantFeatures,
     MachineTable,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from osamd.evaluation.answers import Answers, Delay
 from osamd.learner.linear import OSAMD
 from osamd.reproduce.robustness.drifting import still
+from osamd.reproduce.robustness.learner_runs import RobustnessRun, Rounds, left_alone, play, rounds_of
 from osamd.reproduce.robustness.plans import RobustnessPlan
-from osamd.reproduce.robustness.playing import RobustnessRun, Rounds, left_alone, play, rounds_of
 from osamd.streams import (
     MachineTable,
     Reshuffled,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from osamd.client import Client, ServiceError
 from osamd.errors import InputError
-from osamd.service.label_studio.api import AnnotatedTask, LabelStudio, LabelStudioError, Project
+from osamd.service.label_studio.studio import AnnotatedTask, LabelStudio, LabelStudioError, Project
 from osamd.service.label_studio.tasks import NONE, config, key_of, kinds_in, kinds_of, task
 
 MOST_QUERIES = 1000

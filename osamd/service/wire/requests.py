@@ -8,7 +8,7 @@ from pydantic import FailFast, Field
 
 from osamd.service.display import ForPeople
 from osamd.service.schema import ClassName, In
-from osamd.service.wire.values import MOST, ClientId, FeatureValues, Holder, LabelName, Order, RoundNumber
+from osamd.service.wire.request_values import MOST, ClientId, FeatureValues, Holder, LabelName, Order, RoundNumber
 
 
 class SampleIn(In):

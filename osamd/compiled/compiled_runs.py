@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd.compiled.blocks import DIVERGED, GOOD, flat_block, general_block, kind_of_round, once
+from osamd.compiled.block_kernels import DIVERGED, GOOD, flat_block, general_block, kind_of_round, once
+from osamd.compiled.layout import STUDENT, TEACHER, params
 from osamd.compiled.lowering import jit
-from osamd.compiled.memory import STUDENT, TEACHER, params
 from osamd.compiled.several_classes import rows_block
 from osamd.compiled.stepwise import stepwise_kernels
 from osamd.errors import InputError, lookup

@@ -7,8 +7,8 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from osamd.reproduce.adaptation.labels import Memory, Meter
 from osamd.reproduce.adaptation.peer import Adam, Peer, Played, Setting, cross_entropy, entropy
+from osamd.reproduce.adaptation.spending import Memory, Meter
 
 REPLAYED = 32
 """Samples that a step replays, half of them from the source."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osamd.compiled.blocks import kind_of_round
+from osamd.compiled.block_kernels import kind_of_round
 from osamd.compiled.lanes import padded
 from osamd.compiled.two_classes import TwoClassSeen
 from osamd.numerics import Array

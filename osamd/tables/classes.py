@@ -9,7 +9,7 @@ import numpy as np
 
 from osamd.errors import InputError, are_continuous
 from osamd.tables.columns import nested
-from osamd.tables.reading import Block, Source
+from osamd.tables.row_sources import Block, Source
 from osamd.tables.values import NotThis, label_of, numbers
 
 MOST_CLASSES = 100

@@ -13,8 +13,8 @@ import numpy as np
 
 from osamd.accounting import meter as at_meter
 from osamd.accounting.book import NEXT, RING, TARGET, WINDOW
+from osamd.accounting.few_bytes import BAD, put_numbers, put_whole, take_numbers
 from osamd.accounting.meter import BINS, LOST, NO_SOURCE, NOT_ASKED, PENDING, RING_COUNT, RINGS, STEPS
-from osamd.accounting.packing import BAD, put_numbers, put_whole, take_numbers
 from osamd.numerics import Array
 
 ASKED_BITS, BIN_BITS, PROBABILITY_BITS, FINE_BITS, MARGIN_BITS, DISAGREEMENT_BITS = 1, 4, 6, 4, 8, 8

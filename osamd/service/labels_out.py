@@ -19,11 +19,11 @@ import sqlalchemy as sql
 
 from osamd.errors import InputError
 from osamd.service import log as logs
+from osamd.service.database_tables import events
 from osamd.service.display import displays_of
+from osamd.service.folder import ServiceState
 from osamd.service.log import Event, Log
 from osamd.service.retention import ERASED
-from osamd.service.state import ServiceState
-from osamd.service.tables import events
 
 Format = Literal["jsonl", "csv", "parquet"]
 MEDIA_TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}

@@ -11,8 +11,8 @@ from osamd.paper.methods import KNOWN, METHODS, PRESET
 from osamd.preset import arbiter
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
 from osamd.reproduce import rotating_gaussian
-from osamd.reproduce.paper import TABLE_1, PaperRow
 from osamd.reproduce.rotating_gaussian import ROUNDS, SIGMA, GaussianRun
+from osamd.reproduce.table_1 import TABLE_1, PaperRow
 
 Summary = dict[str, Mean]
 STREAM = "rotating-gaussian"

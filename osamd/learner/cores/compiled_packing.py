@@ -1,12 +1,12 @@
-"""What a lean state needs, compiled: the functions of `osamd.accounting.lean` and `osamd.preset.packing`."""
+"""What a lean state needs, compiled: the functions of `osamd.accounting.lean_books` and `osamd.preset.packing`."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from osamd.accounting.lean import put_accounts, take_accounts
-from osamd.accounting.packing import put_numbers, take_numbers
+from osamd.accounting.few_bytes import put_numbers, take_numbers
+from osamd.accounting.lean_books import put_accounts, take_accounts
 from osamd.compiled.lowering import jit, lower
 from osamd.numerics import Array
 from osamd.preset import state as layout
