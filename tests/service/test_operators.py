@@ -482,7 +482,7 @@ def test_answers_that_nobody_reads_starve_nobody(tmp_path):
     schema = Schema(title="images", image=image, classes=[NamedClass(name=0), NamedClass(name=1)])
     state = create(tmp_path / "state", learner, schema=schema)
     rows = np.random.default_rng(0).random(size=(500, size * size)).round(3).tolist()
-    with Served(state, "from osamd.service import server\nserver.SLOWEST_READER = 2.0") as served:
+    with Served(state, "from osamd.service import connections\nconnections.SLOWEST_READER = 2.0") as served:
         for start in range(0, 500, 100):
             served.post("/v1/samples", {"samples": [{"features": row} for row in rows[start : start + 100]]})
         unread = [served.connect() for _ in range(60)]
