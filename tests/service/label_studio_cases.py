@@ -194,8 +194,9 @@ class Person:
         self.chosen[task["data"][ROUND]] = choice
 
     def change(self, task: dict[str, Any], choice: str) -> None:
-        """Change the first annotation of a task, which was read again after it was made."""
-        path = f"/api/annotations/{task['annotations'][0]['id']}/"
+        """Change the choice that was made in a task, which was read again after it was made."""
+        made = next(one for one in task["annotations"] if not one.get("was_cancelled"))  # a skipped task has one, too
+        path = f"/api/annotations/{made['id']}/"
         self._http.patch(path, json={"result": [_chosen(choice)]}).raise_for_status()
 
     def skip(self, task: dict[str, Any]) -> None:
