@@ -192,7 +192,8 @@ class NetworkOSAMD(AskTell):
     def state_dict(self) -> dict[str, Tensor]:
         """The network that decides, as the `state_dict` of the module: the student, or the teacher in PAA.
 
-        In the preset the mixture of both decides (use `predict`); this is the network that its arbiter trusts more.
+        In the preset the mixture of both decides (use `predict`); this is the network that its arbiter trusts more. If
+        it learned by the sample's own statistics (`batch_statistics`), its BatchNorm must normalise by those as well.
         """
         believed = isinstance(self._core, PresetNetworkCore) and self._core.believes_teacher
         return self._tensors(teacher=self._method.teacher_decides or believed)

@@ -1,4 +1,4 @@
-"""The columns of Table 1 on real data: their streams, networks and training, and two named sets of settings each."""
+"""The columns of Table 1 on real data: their streams, networks and training, and three named sets of settings each."""
 
 from __future__ import annotations
 
