@@ -149,11 +149,11 @@ class LabelDesk:
         return sum(one.held(now) for one in list(self.waiting.values()))
 
     def claim(self, holder: str, order: str, limit: int, lease: float) -> list[tuple[Waiting, bool]]:
-        """Lease queries to this person: first those they hold, then free ones, then samples for a second opinion. Each
-        comes with whether it is new to them."""
+        """Lease queries to this person: first those they hold (skipped ones last), then free ones, then samples for a
+        second opinion. Each comes with whether it is new to them."""
         now, person = self._steady(), person_of(holder)
         everything = list(self.waiting.values()) + list(self.checks.values())
-        own = [one for one in everything if one.holder == holder and one.held(now)]
+        own = sorted((one for one in everything if one.holder == holder and one.held(now)), key=lambda one: one.skips)
         free = [one for one in self.ordered(order) if not one.held(now) and one.suits(person)]
         second = [one for one in _sorted(list(self.checks.values()), order) if not one.held(now) and one.suits(person)]
         chosen = (own + free + second)[:limit]

@@ -249,6 +249,16 @@ def test_a_skipped_query_goes_last_and_is_free(service):
     assert rounds(service.engine.queries("oldest")) == [third, second, first]
     assert rounds(service.engine.queries("valuable")) == [third, second, first]
     assert rounds(service.do("claim", "bob", "oldest", 3, 60.0)) == [second, first]
+    service.do("skip", second, "bob")
+    assert rounds(service.do("claim", "bob", "oldest", 2, 60.0)) == [first, second]
+
+
+def test_a_skipped_query_that_the_same_person_claims_again_still_comes_last(service):
+    first, second, third = service.ask(3)
+    service.do("claim", "ann", "oldest", 2, 60.0)
+    service.do("skip", first, "ann")
+    assert rounds(service.do("claim", "ann", "oldest", 3, 60.0)) == [second, third, first]
+    assert rounds(service.do("claim", "ann", "oldest", 2, 60.0)) == [second, third]
 
 
 # Limits, days and points

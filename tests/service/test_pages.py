@@ -167,6 +167,23 @@ def test_a_skipped_sample_goes_behind_the_others(served, visit):
     expect(page.locator("#about")).to_contain_text("skipped once")
 
 
+def test_a_skipped_sample_stays_behind_when_more_are_claimed_before_the_skip_is_confirmed(served, visit):
+    rounds = served.ask(3)
+    page = visit().open("/label")
+    assert shown_round(page) == rounds[0]
+    held = []
+    page.route("**/skip", lambda route: held.append(route))
+    assert press_on(page, "s") == rounds[1]
+    page.evaluate(HIDE, False)  # a tab that comes back renews its claims
+    confirmed = held[0].fetch()
+    page.evaluate(HIDE, False)
+    page.wait_for_timeout(300)
+    with page.expect_response("**/claim"):
+        held[0].fulfill(response=confirmed)
+    assert press_on(page, "1") == rounds[2]
+    assert press_on(page, "1") == rounds[0]
+
+
 def test_a_reload_shows_the_same_sample(served, visit):
     rounds = served.ask(4)
     page = visit().open("/label")

@@ -161,12 +161,13 @@ export class Desk {
     this.#later = setTimeout(() => this.refill(), milliseconds);
   }
 
-  /** Claims up to AHEAD samples, and renews the claims on those that are here. */
+  /** Claims up to AHEAD samples, and renews the claims on those that are here. It waits while a skip is on its way, since
+      the service could give the skipped sample back to this tab. */
   async refill() {
     this.#again = true;
-    if (this.#claiming) return;
+    if (this.#claiming || this.#skipping.size) return;
     this.#claiming = true;
-    while (this.#again) {
+    while (this.#again && !this.#skipping.size) {
       this.#again = false;
       const before = this.queue.slice();
       const unsettled = this.#unsettled();
