@@ -45,8 +45,9 @@ DIGEST = 8
 """The bytes of a digest."""
 MOST_CLASSES = 65536
 _WHOLE = 2**128
-_QUERY = ("id", "label", "pseudolabel", "margin", "probability", "expected", "draw", "scores")
-"""The numbers of a pending query; its scores and its sample follow."""
+QUERY = struct.Struct("<8d")
+"""Of a pending query: id, label, pseudolabel, margin, probability, expected bin, draw, and how many scores follow; its
+scores and its sample come after these."""
 
 
 class _NoSeed(ISeedSequence):
@@ -85,15 +86,15 @@ def to_state(learner: OSAMD) -> bytes:
         len(held),
     )
     at = len(head) + len(held)
-    queries = [_numbers_of(query) for query in learner._pending.values()]
-    size = at + 9 * (len(learner._book) + len(learner._meter) + core.size()) + 8 * sum(map(len, queries))
+    queries = [_bytes_of(query) for query in learner._pending.values()]
+    size = at + 9 * (len(learner._book) + len(learner._meter) + core.size())
     out = np.empty(size + 64, dtype=np.uint8)
     out[:at] = np.frombuffer(head + held, dtype=np.uint8)
     empty = _empty_meter(int(learner._meter[meters.CLASSES]), learner._window)
     narrow = learner._method is PRESET
     at = packing().put_accounts(out, at, learner._book, settings.opened, learner._meter, empty, narrow)
     at = core.packed(out, at)
-    body = b"".join([out[:at].tobytes(), *(numbers.tobytes() for numbers in queries)])
+    body = b"".join([out[:at].tobytes(), *queries])
     return body + _digest(body)
 
 
@@ -242,11 +243,11 @@ def _generator(state: int, increment: int) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-def _numbers_of(query: Decision) -> Array:
+def _bytes_of(query: Decision) -> bytes:
+    """A pending query, its scores and its sample."""
     seen, score = query._seen, np.atleast_1d(query._seen.score)
     numbers = (query.id, seen.label, seen.pseudolabel, seen.margin, seen.probability, seen.expected, query.draw)
-    found: Array = np.concatenate([numbers, [len(score)], score, query._sample])
-    return found
+    return b"".join((QUERY.pack(*numbers, len(score)), score.tobytes(), query._sample.tobytes()))
 
 
 def _await(learner: OSAMD, body: bytes, at: int, pending: int) -> None:
@@ -255,17 +256,18 @@ def _await(learner: OSAMD, body: bytes, at: int, pending: int) -> None:
     scores, samples, draws = [], [], []
     width = learner._core.features
     for _ in range(pending):
-        fixed = np.frombuffer(body[at : at + 8 * len(_QUERY)], dtype="<f8")
-        require_that(len(fixed) == len(_QUERY) and np.isfinite(fixed[:-2]).all(), "its pending queries end too early")
-        number, label, pseudolabel, margin, probability, expected, draw, length = fixed.tolist()
+        require_that(at + QUERY.size <= len(body), "its pending queries end too early")
+        *fixed, draw, length = QUERY.unpack_from(body, at)
+        require_that(all(map(math.isfinite, fixed)), "a pending query holds numbers that are not finite")
         require_that(1 <= length <= len(learner._classes) and length == int(length), "a pending query has no score")
-        at += 8 * len(_QUERY)
-        rest = np.frombuffer(body[at : at + 8 * (int(length) + width)], dtype="<f8")
-        require_that(len(rest) == int(length) + width, "its pending queries end too early")
+        number, label, pseudolabel, margin, probability, expected = fixed
+        at, size = at + QUERY.size, int(length)
+        require_that(at + 8 * (size + width) <= len(body), "its pending queries end too early")
+        rest = np.frombuffer(body, dtype="<f8", count=size + width, offset=at)
         at += 8 * len(rest)
         rows.append([int(number), int(label), True, int(pseudolabel), margin, probability, 0, expected])
-        scores.append(rest[: int(length)])
-        samples.append(rest[int(length) :].copy())
+        scores.append(rest[:size])
+        samples.append(rest[size:].copy())
         draws.append(draw)
     if at != len(body):
         raise unsound("it goes on after its end")

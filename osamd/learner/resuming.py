@@ -128,7 +128,12 @@ class Awaited:
             self._scores.shape[0] == count and self._scores.dtype == np.float64 and self._scores.ndim == 2,
             "pending.scores has another shape than pending",
         )
-        require_within("the width of pending.scores", self._scores.shape[1], 1, classes)
+        width = self._scores.shape[1]
+        require_within("the width of pending.scores", width, 1, classes)
+        known = width - np.isnan(self._scores).sum(axis=1)  # nan pads scores of fewer classes
+        finite = np.isfinite(self._scores) == (np.arange(width) < known[:, None])
+        require_that((known > 0).all() and finite.all(), "pending.scores holds numbers that are not finite")
+        self._known: list[int] = known.tolist()
         self._draws = arrays.get("pending.draws", np.full(count, np.nan))  # older files have none
         require_that(self._draws.shape == (count,), "pending.draws has another length than pending")
 
@@ -164,8 +169,6 @@ class Awaited:
         return draw
 
     def _score(self, i: int) -> Any:
-        """The score of the i-th query: one number for two classes, else a vector; nan pads scores of fewer classes."""
-        row = self._scores[i]
-        known = row[: len(row) - int(np.isnan(row).sum())]
-        require_that(len(known) > 0 and np.isfinite(known).all(), "pending.scores holds numbers that are not finite")
-        return float(known[0]) if len(known) == 1 else known.copy()
+        """The score of the i-th query: one number for two classes, else a vector."""
+        known = self._known[i]
+        return float(self._scores[i, 0]) if known == 1 else self._scores[i, :known].copy()
