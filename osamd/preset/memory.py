@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from osamd.preset.scale import CLIP, Scale
-from osamd.preset.views import Sizes, cut
+from osamd.preset.sums import squared_norm
+from osamd.preset.views import Sizes, cut, cut_single
 
 MOST = 512
 """The most labelled samples that are remembered. With twice as many, no mean over tables changed by 0.1 points."""
@@ -30,6 +31,42 @@ def cut_memory(vector: Any, at: int, sizes: Sizes) -> Any:
     labels, at = cut(vector, at, sizes.capacity)
     by_sample, by_feature = (sizes.capacity, sizes.features), (sizes.features, sizes.capacity)
     return Memory(samples.reshape(by_sample), columns.reshape(by_feature), labels), at
+
+
+class Digest(NamedTuple):
+    """What is computed from the memory, to spare time: views of the vector that a round works in."""
+
+    columns: Any
+    """The memory's columns in single precision."""
+    norms: Any
+    """The squared norms of the samples."""
+    when: Any
+    """When it was computed: the labels kept, the next renewal of the scale, and the capacity."""
+
+
+def cut_digest(vector: Any, at: int, sizes: Sizes) -> Any:
+    columns, at = cut_single(vector, at, sizes.features * sizes.capacity)
+    norms, at = cut(vector, at, sizes.capacity)
+    when, at = cut(vector, at, 3)
+    return Digest(columns.reshape((sizes.features, sizes.capacity)), norms, when), at
+
+
+def digest_memory(memory: Memory, digest: Digest, kept: int, renewal: float) -> None:
+    """Compute anew what has changed: one sample per label, or everything once the scale was renewed."""
+    ring, when = memory.labels.shape[0], digest.when
+    same = when[1] == renewal and when[2] == ring
+    if same and when[0] == kept:
+        return
+    first, last = 0, min(kept, ring)
+    if same and when[0] == kept - 1:
+        first = (kept - 1) % ring
+        last = first + 1
+    for i in range(memory.columns.shape[0]):
+        for k in range(first, last):
+            digest.columns[i, k] = memory.columns[i, k]
+    for k in range(first, last):
+        digest.norms[k] = squared_norm(memory.samples[k])
+    when[0], when[1], when[2] = kept, renewal, ring
 
 
 def keep(memory: Memory, kept: int, z: Any, y: int) -> int:

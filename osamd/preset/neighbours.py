@@ -2,14 +2,21 @@
 
 Votes are exp(-WIDTH (D_k - D_1) / D_m), with D_1 the squared distance of the nearest voter and D_m that of the
 farthest. The width is that of the neighbourhood itself, so neither outliers nor dense classes can spoil it.
+
+Most of the time goes into reading the memory. So all distances are first computed roughly, in single precision, and
+only samples that may be among the nearest in spite of the rounding are compared exactly.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
-from osamd.preset.memory import Memory
+import numpy as np
+
+from osamd.preset.memory import Digest, Memory
+from osamd.preset.sums import squared_distance
+from osamd.preset.views import Sizes, cut, cut_single
 
 VOTERS = 3
 """The number of neighbours that vote; with one or five, means over tables differ by 0.1 points."""
@@ -18,14 +25,40 @@ BLANK = 0.1
 """A vote shared evenly among the classes: no neighbourhood is certain."""
 
 
-def neighbours_opinion(memory: Memory, count: int, z: Any, away: Any, near: Any, own: Any) -> None:
-    """The probabilities of the classes; `away` and `near` are working space for distances and the nearest places."""
+class Nearby(NamedTuple):
+    """Working space: views of the vector that a round works in."""
+
+    rough: Any
+    """The squared distances, in single precision."""
+    least: Any
+    """The least of these, increasing."""
+    listed: Any
+    """The places of samples that may be among the nearest."""
+    away: Any
+    """Their exact squared distances, each at its place."""
+    near: Any
+    """The places of the nearest, closest first."""
+
+
+def cut_nearby(vector: Any, at: int, sizes: Sizes) -> Any:
+    rough, at = cut_single(vector, at, sizes.capacity)
+    least, at = cut(vector, at, VOTERS)
+    listed, at = cut(vector, at, sizes.capacity)
+    away, at = cut(vector, at, sizes.capacity)
+    near, at = cut(vector, at, VOTERS)
+    return Nearby(rough, least, listed, away, near), at
+
+
+def neighbours_opinion(memory: Memory, digest: Digest, count: int, nearby: Nearby, z: Any, own: Any) -> None:
+    """The probabilities of the classes, from the first `count` places of the memory."""
     classes = own.shape[0]
     votes = BLANK
     for c in range(classes):
         own[c] = BLANK / classes
-    found = nearest(memory, count, z, away, near)
+    rough_distances(digest.columns, count, z, nearby.rough)
+    found = nearest(memory, count, z, nearby)
     if found > 0:
+        away, near = nearby.away, nearby.near
         closest, width = away[int(near[0])], away[int(near[found - 1])] + 1e-12
         for j in range(found):
             place = int(near[j])
@@ -36,39 +69,79 @@ def neighbours_opinion(memory: Memory, count: int, z: Any, away: Any, near: Any,
         own[c] /= votes
 
 
-def distances_into(memory: Memory, count: int, z: Any, away: Any) -> None:
+def rough_distances(columns: Any, count: int, z: Any, rough: Any) -> None:
     """Compute all squared distances, four features at a time, so that few partial sums are written and read again."""
     d = z.shape[0]
     whole = d // 4 * 4
     for k in range(count):
-        away[k] = 0.0
+        rough[k] = 0.0
     for i in range(0, whole, 4):
-        z0, z1, z2, z3 = z[i], z[i + 1], z[i + 2], z[i + 3]
-        c0, c1, c2, c3 = memory.columns[i], memory.columns[i + 1], memory.columns[i + 2], memory.columns[i + 3]
+        z0, z1, z2, z3 = np.float32(z[i]), np.float32(z[i + 1]), np.float32(z[i + 2]), np.float32(z[i + 3])
+        c0, c1, c2, c3 = columns[i], columns[i + 1], columns[i + 2], columns[i + 3]
         for k in range(count):
             g0, g1, g2, g3 = z0 - c0[k], z1 - c1[k], z2 - c2[k], z3 - c3[k]
-            away[k] += (g0 * g0 + g1 * g1) + (g2 * g2 + g3 * g3)
+            rough[k] += (g0 * g0 + g1 * g1) + (g2 * g2 + g3 * g3)
     for i in range(whole, d):
-        value, column = z[i], memory.columns[i]
+        value, column = np.float32(z[i]), columns[i]
         for k in range(count):
             gap = value - column[k]
-            away[k] += gap * gap
+            rough[k] += gap * gap
 
 
-def nearest(memory: Memory, count: int, z: Any, away: Any, near: Any) -> int:
-    """Compute all squared distances and the places of the nearest, closest first; returns the number of the latter."""
-    distances_into(memory, count, z, away)
-    found = 0
+def margin_of_error(distance: float, features: int) -> float:
+    """By how much a rough squared distance may exceed that of the last of the nearest, for a sample to be one of them.
+
+    Values are at most 5, so single precision moves a difference by less than 20 / 2^24, and a squared distance D in d
+    features by less than 40 sqrt(d D) / 2^24 + 400 d / 2^48, and by d D / 2^24 in the sum. Twice that is allowed, once
+    for the last of the nearest and once for the sample, with some room.
+    """
+    return features * distance / 2.0**22 + math.sqrt(features * distance) / 2.0**17 + features / 2.0**34
+
+
+def shortlist(nearby: Nearby, count: int, features: int) -> int:
+    """Write the places of all samples that may be among the nearest into `listed`; returns how many there are."""
+    rough, least, listed = nearby.rough, nearby.least, nearby.listed
+    for j in range(least.shape[0]):
+        least[j] = math.inf
+    found, within = 0, math.inf
     for k in range(count):
-        if found < near.shape[0]:
+        value = float(rough[k])
+        if value > within:
+            continue
+        listed[found] = k
+        found += 1
+        j = least.shape[0] - 1
+        if value < least[j]:
+            while j > 0 and least[j - 1] > value:
+                least[j] = least[j - 1]
+                j -= 1
+            least[j] = value
+            last = least[least.shape[0] - 1]
+            within = last + margin_of_error(last, features)
+    return found
+
+
+def nearest(memory: Memory, count: int, z: Any, nearby: Nearby) -> int:
+    """Find the places of the nearest and their squared distances; returns how many there are."""
+    away, near, last = nearby.away, nearby.near, nearby.least.shape[0] - 1
+    found, listed = 0, shortlist(nearby, count, z.shape[0])
+    within = nearby.least[last] + margin_of_error(nearby.least[last], z.shape[0])
+    for candidate in range(listed):
+        k = int(nearby.listed[candidate])
+        if nearby.rough[k] > within:  # there were closer ones later
+            continue
+        away[k] = squared_distance(z, memory.samples[k])
+        if found <= last:
             j = found
             found += 1
-        elif away[k] < away[int(near[found - 1])]:
-            j = found - 1
+        elif away[k] < away[int(near[last])]:
+            j = last
         else:
             continue
         while j > 0 and away[int(near[j - 1])] > away[k]:
             near[j] = near[j - 1]
             j -= 1
         near[j] = k
+        if found > last and away[int(near[last])] == 0.0:  # nobody can be closer than these
+            break
     return found

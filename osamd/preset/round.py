@@ -27,9 +27,9 @@ from osamd.preset.arbiter import (
     likeliest,
 )
 from osamd.preset.bayes import REACH, bayes_opinion, count_in, recount, settle
-from osamd.preset.forest import TREES, Room, count_in_leaves, forest_opinion, grow, refresh
+from osamd.preset.forest import TREES, count_in_leaves, forest_opinion, grow, refresh
 from osamd.preset.linear_models import scores_into, softmax_in_place
-from osamd.preset.memory import carry_over, keep
+from osamd.preset.memory import carry_over, digest_memory, keep
 from osamd.preset.neighbours import neighbours_opinion
 from osamd.preset.regression import NEWEST, drop, refit, restate
 from osamd.preset.scale import RENEWED, follow, hold, standardise_into
@@ -94,7 +94,7 @@ def opine(state: Any, part: PresetParts, seen: Work, x: Any, u: float, sigma: fl
 
 def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
     """Compute the probabilities of the source and of every expert."""
-    classes, count = seen.mixture.shape[0], min(int(state[KEPT]), part.memory.labels.shape[0])
+    classes, kept = seen.mixture.shape[0], int(state[KEPT])
     if state[SOURCED] == LINEAR:
         scores_into(part.source, seen.x, seen.source)
         softmax_in_place(seen.source, 1.0)
@@ -109,8 +109,10 @@ def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
     softmax_in_place(opinions[FAST_REGRESSION], 1.0)
     bayes_opinion(part.bayes, seen.z, opinions[BAYES])
     bayes_opinion(part.fast_bayes, seen.z, opinions[FAST_BAYES])
-    neighbours_opinion(part.memory, count, seen.z, seen.away, seen.near, opinions[NEIGHBOURS])
-    forest_opinion(part.forest, seen.z, opinions[FOREST])
+    digest_memory(part.memory, seen.digest, kept, state[RENEWAL])
+    count = min(kept, part.memory.labels.shape[0])
+    neighbours_opinion(part.memory, seen.digest, count, seen.nearby, seen.z, opinions[NEIGHBOURS])
+    forest_opinion(part.forest, seen.z, seen.leaves, opinions[FOREST])
 
 
 def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> None:
@@ -154,7 +156,7 @@ def renew(state: Any, part: PresetParts, seen: Work) -> None:
     recount(part.bayes, part.memory, kept, REACH[1])
     if count > 0:
         for tree in range(TREES):
-            state[SEED] = grow(part.forest, tree, part.memory, kept, room_of(seen), state[SEED])
+            state[SEED] = grow(part.forest, tree, part.memory, kept, seen.room, state[SEED])
 
 
 def teach(state: Any, part: PresetParts, seen: Work, y: int) -> None:
@@ -168,19 +170,15 @@ def teach(state: Any, part: PresetParts, seen: Work, y: int) -> None:
     keep(part.memory, kept, seen.z, y)
     kept += 1
     state[KEPT] = kept
-    refit(part.regression, part.memory, kept, min(kept, ring), seen.scores)
-    refit(part.fast_regression, part.memory, kept, min(kept, NEWEST), seen.scores)
+    digest_memory(part.memory, seen.digest, kept, state[RENEWAL])
+    refit(part.regression, part.memory, seen.digest.norms, kept, min(kept, ring), seen.scores)
+    refit(part.fast_regression, part.memory, seen.digest.norms, kept, min(kept, NEWEST), seen.scores)
     count_in(part.fast_bayes, seen.z, y, REACH[0])
     count_in(part.bayes, seen.z, y, REACH[1])
     settle(part.fast_bayes)
     settle(part.bayes)
     count_in_leaves(part.forest, seen.z, y)
-    state[SEED] = refresh(part.forest, part.memory, kept, room_of(seen), state[SEED])
-
-
-def room_of(seen: Work) -> Room:
-    """The working space for growing trees."""
-    return Room(seen.order, seen.away, seen.todo, seen.counts, seen.places)
+    state[SEED] = refresh(part.forest, part.memory, kept, seen.room, state[SEED])
 
 
 def remember(state: Any, work: Any, rows: Any, labels: Any) -> None:

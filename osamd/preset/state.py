@@ -9,9 +9,9 @@ import numpy as np
 from osamd.numerics import Array
 from osamd.preset.arbiter import Arbiter, cut_arbiter, open_guard, open_trust
 from osamd.preset.bayes import Bayes, cut_bayes, settle
-from osamd.preset.forest import Forest, cut_forest
-from osamd.preset.memory import LEAST, MOST, Memory, cut_memory
-from osamd.preset.neighbours import VOTERS
+from osamd.preset.forest import TREES, Forest, Room, cut_forest, cut_room
+from osamd.preset.memory import LEAST, MOST, Digest, Memory, cut_digest, cut_memory
+from osamd.preset.neighbours import Nearby, cut_nearby
 from osamd.preset.regression import Regression, cut_regression
 from osamd.preset.scale import FIRST_RENEWAL, Scale, cut_scale
 from osamd.preset.views import Sizes, cut, named
@@ -65,14 +65,12 @@ class Work(NamedTuple):
     trusted: Any
     mixture: Any
     """The mixture that decides."""
-    away: Any
-    near: Any
+    digest: Digest
+    nearby: Nearby
+    leaves: Any
     scores: Any
-    counts: Any
-    places: Any
     direction: Any
-    order: Any
-    todo: Any
+    room: Room
 
 
 def cut_state(vector: Any, sizes: Sizes) -> Any:
@@ -108,7 +106,7 @@ def cut_state(vector: Any, sizes: Sizes) -> Any:
 
 def cut_work(vector: Any, sizes: Sizes) -> Any:
     """All parts, and the length of the vector."""
-    d, k, n = sizes.features, sizes.classes, sizes.capacity
+    d, k = sizes.features, sizes.classes
     x, at = cut(vector, 0, d)
     z, at = cut(vector, at, d)
     source, at = cut(vector, at, k)
@@ -116,14 +114,12 @@ def cut_work(vector: Any, sizes: Sizes) -> Any:
     blend, at = cut(vector, at, k)
     trusted, at = cut(vector, at, k)
     mixture, at = cut(vector, at, k)
-    away, at = cut(vector, at, n)
-    near, at = cut(vector, at, VOTERS)
+    digest, at = cut_digest(vector, at, sizes)
+    nearby, at = cut_nearby(vector, at, sizes)
+    leaves, at = cut(vector, at, TREES)
     scores, at = cut(vector, at, k)
-    counts, at = cut(vector, at, k)
-    places, at = cut(vector, at, k)
     direction, at = cut(vector, at, d)
-    order, at = cut(vector, at, n)
-    todo, at = cut(vector, at, 3 * (n + 2))
+    room, at = cut_room(vector, at, sizes)
     work = Work(
         x,
         z,
@@ -133,14 +129,12 @@ def cut_work(vector: Any, sizes: Sizes) -> Any:
         blend,
         trusted,
         mixture,
-        away,
-        near,
+        digest,
+        nearby,
+        leaves,
         scores,
-        counts,
-        places,
         direction,
-        order,
-        todo,
+        room,
     )
     return work, at
 
@@ -168,6 +162,9 @@ class Ruler:
         return self
 
     def reshape(self, shape: tuple[int, ...]) -> Ruler:
+        return self
+
+    def view(self, dtype: type) -> Ruler:
         return self
 
 

@@ -43,6 +43,22 @@ def squared_norm(a: Any) -> float:
     return float(total)
 
 
+def squared_distance(a: Any, b: Any) -> float:
+    """sum_i (a_i - b_i)^2."""
+    n = a.shape[0]
+    whole = n // 4 * 4
+    s0 = s1 = s2 = s3 = 0.0
+    for i in range(0, whole, 4):
+        s0 += (a[i] - b[i]) * (a[i] - b[i])
+        s1 += (a[i + 1] - b[i + 1]) * (a[i + 1] - b[i + 1])
+        s2 += (a[i + 2] - b[i + 2]) * (a[i + 2] - b[i + 2])
+        s3 += (a[i + 3] - b[i + 3]) * (a[i + 3] - b[i + 3])
+    total = (s0 + s2) + (s1 + s3)
+    for i in range(whole, n):
+        total += (a[i] - b[i]) * (a[i] - b[i])
+    return float(total)
+
+
 def weighted_distance(a: Any, b: Any, weights: Any) -> float:
     """sum_i w_i (a_i - b_i)^2."""
     n = a.shape[0]

@@ -27,6 +27,17 @@ def cut(vector: Any, at: int, length: int) -> Any:
     return vector[at : at + length], at + length
 
 
+def cut_single(vector: Any, at: int, length: int) -> Any:
+    """The next `length` numbers in single precision, two in the place of one, and where the part after them begins."""
+    end = at + (length + 1) // 2
+    return vector[at:end].view(np.float32)[:length], end
+
+
+def cut_whole(vector: Any, at: int, length: int) -> Any:
+    """The next `length` whole numbers, and where the part after them begins."""
+    return vector[at : at + length].view(np.int64), at + length
+
+
 def named(parts: Any, prefix: str = "") -> dict[str, Array]:
     """The arrays of nested named tuples, by their dotted names.
 

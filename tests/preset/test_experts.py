@@ -34,10 +34,9 @@ def blobs(rounds, classes, features=3, seed=0):
 def test_the_regression_comes_to_the_optimum_of_the_ridge_problem(classes):
     x, y = blobs(24, classes)
     state, work = taught(x, y, classes)
-    parts, scores = layout.parts_of(state), layout.work_of(work, state).scores
-    for _ in range(1500):
-        for place in range(24):
-            ridge.visit(parts.regression, parts.memory, place, scores)
+    parts, seen = layout.parts_of(state), layout.work_of(work, state)
+    for _ in range(1500 // ridge.SWEEPS):
+        ridge.refit(parts.regression, parts.memory, seen.digest.norms, 24, 24, seen.scores)
     rows = np.column_stack([parts.memory.samples[:24], np.full(24, np.sqrt(ridge.BIAS))])
     weights = parts.regression.weights.copy()
     weights[:, -1] /= np.sqrt(ridge.BIAS)
@@ -72,6 +71,37 @@ def test_neighbours_vote_by_their_distance_over_the_width_of_the_neighbourhood()
     np.testing.assert_allclose(seen.opinions[layout.NEIGHBOURS], wanted / wanted.sum(), rtol=1e-9)
 
 
+@pytest.mark.parametrize(("features", "tight"), [(3, 1.0), (60, 1.0), (60, 1e-6), (5, 0.0)])
+def test_distances_in_single_precision_lose_no_neighbour(features, tight):
+    """The votes are those of exact distances, however close the samples lie; with 0 there are only three kinds."""
+    generator = np.random.default_rng(3)
+    kinds = generator.normal(size=(3, features))
+    x = kinds[generator.integers(0, 3, 150)] + tight * generator.normal(size=(150, features))
+    state, work = taught(x[:120], generator.integers(0, 2, 120), 2)
+    for sample in x[120:]:
+        observe(state, work, sample, 0.5, 1.0, 0.0)
+        parts, seen = layout.parts_of(state), layout.work_of(work, state)
+        away = ((parts.memory.samples[:120] - seen.z) ** 2).sum(axis=1)
+        near = np.argsort(away, kind="stable")[:VOTERS]
+        found = seen.nearby.near.astype(int)
+        np.testing.assert_allclose(away[found], away[near], rtol=1e-9, atol=1e-28)
+        np.testing.assert_allclose(seen.nearby.away[found], away[found], rtol=1e-9, atol=1e-28)
+
+
+def test_what_is_computed_from_the_memory_follows_it():
+    x, y = blobs(150, 2, features=5)
+    state, work = taught(x[:40], y[:40], 2, capacity=64)
+    for row, label in zip(x[40:], y[40:].tolist(), strict=True):  # the ring turns, and the scale is renewed on the way
+        opinion = observe(state, work, row, 0.5, 1.0, 0.0)
+        learn(state, work, opinion.pseudolabel, label, 1.0)
+        observe(state, work, row, 0.5, 1.0, 0.0)
+        parts, seen = layout.parts_of(state), layout.work_of(work, state)
+        count = min(int(state[layout.KEPT]), len(parts.memory.labels))
+        np.testing.assert_array_equal(seen.digest.columns[:, :count], parts.memory.columns[:, :count].astype("f4"))
+        norms = (parts.memory.samples[:count] ** 2).sum(axis=1)
+        np.testing.assert_allclose(seen.digest.norms[:count], norms, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("expert", "reach"), [("fast_bayes", 8.0), ("bayes", 256.0)])
 def test_bayes_is_that_of_normal_features_with_the_stream_as_one_sample_of_every_class(expert, reach):
     x, y = blobs(120, 3)
@@ -95,8 +125,7 @@ def test_every_remembered_sample_falls_into_a_leaf_of_its_own_class():
     x, y = blobs(60, 3)
     state, work = taught(x, y, 3)
     parts, seen = layout.parts_of(state), layout.work_of(work, state)
-    room = trees.Room(seen.order, seen.away, seen.todo, seen.counts, seen.places)
-    trees.grow(parts.forest, 0, parts.memory, 60, room, 12345.0)
+    trees.grow(parts.forest, 0, parts.memory, 60, seen.room, 12345.0)
     for place in range(60):
         leaf = trees.leaf_of(parts.forest, 0, parts.memory.samples[place])
         assert -1.0 - parts.forest.feature[0, leaf] == parts.memory.labels[place]

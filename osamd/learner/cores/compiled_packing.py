@@ -12,7 +12,6 @@ from osamd.numerics import Array
 from osamd.preset import state as layout
 from osamd.preset.forest import grow_again
 from osamd.preset.packing import put_state, take_state
-from osamd.preset.round import room_of
 from osamd.preset.state import parts_of, work_of
 
 
@@ -31,7 +30,7 @@ class CompiledPacking(NamedTuple):
 @lru_cache
 def packing() -> CompiledPacking:
     """The compiled functions."""
-    for helper in (put_accounts, take_accounts, put_state, take_state, grow_again, room_of, parts_of, work_of):
+    for helper in (put_accounts, take_accounts, put_state, take_state, grow_again, parts_of, work_of):
         lower(helper)
 
     def numbers_out(out: Any, at: Any, numbers: Any, reference: Any) -> Any:
@@ -54,7 +53,7 @@ def packing() -> CompiledPacking:
 
     def trees(state: Any, work: Any) -> Any:
         part, seen = parts_of(state), work_of(work, state)
-        grow_again(part.forest, part.memory, int(state[layout.KEPT]), room_of(seen))
+        grow_again(part.forest, part.memory, int(state[layout.KEPT]), seen.room)
 
     plain = (numbers_out, numbers_in, accounts_out, accounts_in, state_out, state_in, trees)
     return CompiledPacking(*(jit(function) for function in plain))
