@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 FEATURES, CLASSES = 5, ["low", "middle", "high"]
+FEW, MANY = 5, 60
+"""The most samples of a small request, and of a large one."""
 PATIENCE = 60.0
 """Seconds that one request may take."""
 
@@ -70,7 +72,7 @@ class Known:
 
 
 class Sender:
-    """Sends samples, one or a few at a time; what was not answered is sent again first."""
+    """Sends samples, a few as JSON or many as Arrow; what was not answered is sent again first."""
 
     def __init__(self, name: str, seed: int, known: Known) -> None:
         self._name, self._known, self._rng = name, known, np.random.default_rng(seed)
@@ -81,19 +83,38 @@ class Sender:
         samples = self._unanswered or self._new()
         # One without an id cannot be sent again: whether it was counted is not known.
         self._unanswered = [sample for sample in samples if "id" in sample]
-        answer = client.post("/v1/samples", json={"samples": samples})
-        answer.raise_for_status()
+        decisions = _by_arrow(client, samples) if len(samples) > FEW else _by_json(client, samples)
         self._unanswered = []
-        self._known.decided(samples, answer.json()["decisions"])
+        self._known.decided(samples, decisions)
 
     def _new(self) -> list[dict[str, Any]]:
         made = []
-        for _ in range(self._rng.integers(1, 6)):
+        for _ in range(self._rng.integers(1, 1 + (FEW if self._rng.random() < 0.8 else MANY))):
             sample: dict[str, Any] = {"features": self._rng.normal(size=FEATURES).tolist()}
             if self._rng.random() < 0.8:
                 sample["id"] = f"{self._name}-{next(self._numbers)}"
             made.append(sample)
         return made
+
+
+def _by_json(client: Any, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    answer = client.post("/v1/samples", json={"samples": samples}).raise_for_status()
+    told: list[dict[str, Any]] = answer.json()["decisions"]
+    return told
+
+
+def _by_arrow(client: Any, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    ids = pa.array([sample.get("id") for sample in samples], pa.string())
+    table = pa.table({"id": ids, "features": [sample["features"] for sample in samples]})
+    held = pa.BufferOutputStream()
+    with pa.ipc.new_stream(held, table.schema) as stream:
+        stream.write_table(table)
+    kind = {"content-type": "application/vnd.apache.arrow.stream"}
+    answer = client.post("/v1/samples/arrow", content=held.getvalue().to_pybytes(), headers=kind).raise_for_status()
+    rows = pa.ipc.open_stream(answer.content).read_all().to_pylist()
+    return [row | {"id": name} for row, name in zip(rows, ids.to_pylist(), strict=True)]
 
 
 class Annotator:

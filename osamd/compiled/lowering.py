@@ -217,9 +217,9 @@ VECTOR, TABLE = numba.types.float64[::1], numba.types.float64[:, ::1]
 NUMBER, WHOLE, WHOLES = numba.types.float64, numba.types.int64, numba.types.int64[::1]
 
 
-def jit_for(function: Function, *arguments: Any, allocates: bool = True) -> Function:
-    """Compile a function now, for arguments of these types alone."""
-    compiled: Any = jit(function, allocates=allocates)
+def jit_for(function: Function, *arguments: Any, nogil: bool = False, allocates: bool = True) -> Function:
+    """Compile a function now, for arguments of these types alone; the options are those of `jit`."""
+    compiled: Any = jit(function, nogil=nogil, allocates=allocates)
     compiled.compile(arguments)
     compiled.disable_compile()  # another kind of array is copied instead, which is quick
     return cast(Function, compiled)

@@ -229,18 +229,22 @@ class AskTell(PersistentLearner):
 
     def _close(self, decision: Decision, label: int) -> None:
         """Close the query: tell the meter its label, or that none came."""
-        del self._pending[decision.id]
+        self._no_longer_pending(decision, "expired" if label == UNLABELLED else "told")
         self._await_labels()
-        decision._sample = None
         seen = decision._seen
         if label == UNLABELLED:
-            decision._closed = "expired"
-            self._expired += 1
             accuracies.lost(self._meter, decision.id)
         else:
-            decision._closed = "told"
-            self._told += 1
             self._core.confirm(decision.id, seen.probability, seen.expected, seen.label, seen.pseudolabel, label)
+
+    def _no_longer_pending(self, decision: Decision, closed: str) -> None:
+        """Count a query that has ended, and let go of its sample."""
+        del self._pending[decision.id]
+        decision._sample, decision._closed = None, closed
+        if closed == "expired":
+            self._expired += 1
+        else:
+            self._told += 1
 
     def _not_pending(self, decision: object, call: str) -> InputError:
         if not isinstance(decision, Decision):

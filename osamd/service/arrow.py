@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from osamd.numerics import Array
 from osamd.service.access import ServiceParts
 from osamd.service.desk import Refusal
 from osamd.service.display import Display
-from osamd.service.incoming import ReceivedSample
+from osamd.service.incoming import DecidedSamples, ReceivedBatch
 from osamd.service.log import Event
 from osamd.service.schema import LARGEST, Schema
 from osamd.service.wire.request_values import CLIENT_ID
@@ -33,7 +34,7 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def samples(body: bytes, schema: Schema) -> list[ReceivedSample]:
+def samples(body: bytes, schema: Schema) -> ReceivedBatch:
     """The samples of a body; an InputError says what is wrong with it."""
     pa = _arrow()
     try:
@@ -44,15 +45,14 @@ def samples(body: bytes, schema: Schema) -> list[ReceivedSample]:
     names = _ids(table)
     columns = [name for name in table.column_names if name != "id"]
     if columns == ["features"]:
-        return [ReceivedSample(name, row) for name, row in zip(names, _matrix(table["features"], schema), strict=True)]
+        return ReceivedBatch(_matrix(table["features"], schema), names)
     numeric = schema.plain and all(pa.types.is_floating(table[name].type) for name in columns)
     if numeric and schema.columns is not None and set(columns) == {one.name for one in schema.columns}:
         held = [table[one.name].to_numpy() for one in schema.columns]
-        rows = _checked(np.ascontiguousarray(np.column_stack(held), dtype=np.float64))
-        return [ReceivedSample(name, row) for name, row in zip(names, rows, strict=True)]
+        return ReceivedBatch(_checked(np.ascontiguousarray(np.column_stack(held), dtype=np.float64)), names)
     read = [schema.read(_for_json(record)) for record in table.select(columns).to_pylist()]
-    displays = [None if raw is None else Display(raw, None) for _, raw in read]
-    return [ReceivedSample(name, row, shown) for name, (row, _), shown in zip(names, read, displays, strict=True)]
+    rows = np.array([row for row, _ in read]).reshape(len(read), schema.features)
+    return ReceivedBatch(rows, names, [None if raw is None else Display(raw, None) for _, raw in read])
 
 
 def _for_json(record: dict[str, Any]) -> dict[str, Any]:
@@ -60,9 +60,9 @@ def _for_json(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in record.items()}
 
 
-def _ids(table: Any) -> Sequence[str | None]:
+def _ids(table: Any) -> list[str | None] | None:
     if "id" not in table.column_names:
-        return [None] * table.num_rows
+        return None
     names: list[Any] = table["id"].to_pylist()
     for name in names:
         if name is not None and not (isinstance(name, str) and CLIENT_ID.fullmatch(name)):
@@ -92,20 +92,32 @@ def _checked(rows: Array) -> Array:
     return rows
 
 
-def decisions(parts: ServiceParts, outcomes: Sequence[Event | Refusal]) -> bytes:
+class _Answer(NamedTuple):
+    """The columns of the response, or some rows of them."""
+
+    round: Sequence[int | None]
+    label: Sequence[int | None]
+    """The places of the classes."""
+    probability: Sequence[float | None]
+    margin: Sequence[float | None]
+    query: Sequence[bool | None]
+    error: Sequence[str | None]
+
+
+def decisions(parts: ServiceParts, outcomes: Sequence[Event | Refusal | DecidedSamples]) -> bytes:
     """The response: a row per sample, with the code of the refusal if there was one."""
     pa = _arrow()
-    done = [None if isinstance(one, Refusal) else one for one in outcomes]
-    names = [str(name) for name in parts.classes]
-    places = [None if one is None else one.decision for one in done]
+    told = [_Answer((), (), (), (), (), ()), *(_answer(parts, one) for one in outcomes)]
+    whole = _Answer._make(list(chain.from_iterable(column)) for column in zip(*told, strict=True))
+    names = pa.array([str(name) for name in parts.classes])
     table = pa.table(
         {
-            "round": pa.array([None if one is None else one.round for one in done], pa.int64()),
-            "label": pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), pa.array(names)),
-            "probability": pa.array([None if one is None else _share(parts, one) for one in done], pa.float64()),
-            "margin": pa.array([None if one is None else one.margin for one in done], pa.float64()),
-            "query": pa.array([None if one is None else bool(one.query) for one in done], pa.bool_()),
-            "error": pa.array([one.code if isinstance(one, Refusal) else None for one in outcomes], pa.string()),
+            "round": pa.array(whole.round, pa.int64()),
+            "label": pa.DictionaryArray.from_arrays(pa.array(whole.label, pa.int32()), names),
+            "probability": pa.array(whole.probability, pa.float64()),
+            "margin": pa.array(whole.margin, pa.float64()),
+            "query": pa.array(whole.query, pa.bool_()),
+            "error": pa.array(whole.error, pa.string()),
         }
     )
     held = io.BytesIO()
@@ -114,6 +126,12 @@ def decisions(parts: ServiceParts, outcomes: Sequence[Event | Refusal]) -> bytes
     return held.getvalue()
 
 
-def _share(parts: ServiceParts, event: Event) -> float:
-    """The probability of the decided class."""
-    return parts.engine.probabilities(event)[parts.classes[event.decision or 0]]
+def _answer(parts: ServiceParts, one: Event | Refusal | DecidedSamples) -> _Answer:
+    if isinstance(one, Refusal):
+        return _Answer([None], [None], [None], [None], [None], [one.code])
+    if isinstance(one, Event):
+        share = parts.engine.probabilities(one)[parts.classes[one.decision or 0]]
+        return _Answer([one.round], [one.decision], [share], [one.margin], [one.query], [None])
+    played, number = one.played, len(one)
+    seen, rounds = played.seen, range(played.first, played.first + number)
+    return _Answer(rounds, seen.label, parts.engine.shares(seen), seen.margin, seen.query, [None] * number)

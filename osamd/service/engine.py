@@ -17,7 +17,9 @@ import numpy as np
 import sqlalchemy as sql
 
 from osamd.errors import InputError
+from osamd.learner import blocks
 from osamd.learner.blocks import PlayedRounds
+from osamd.learner.cores.block_playing import Observations
 from osamd.numerics import Array
 from osamd.service import log as logs
 from osamd.service import standing
@@ -28,7 +30,7 @@ from osamd.service.desk import LabelDesk, Refusal
 from osamd.service.display import Display, keep_displays
 from osamd.service.fold import folded
 from osamd.service.folder import ServiceState, try_out
-from osamd.service.incoming import ReceivedSample, sample_events
+from osamd.service.incoming import DecidedSamples, ReceivedBatch, ReceivedSample, batch_of, each, write
 from osamd.service.log import Event, Log
 
 SNAPSHOT_EVERY = 20_000
@@ -91,39 +93,44 @@ class Engine(Changes):
             for number in sorted(live.orphans):
                 self._write("expire", number)
             self._write("accept", live.learner.rounds, who=told)
-            logs.append(connection, self._rows)
+            write(connection, self._rows)
             logs.keep_snapshot(connection, live.snapshot(), live.damaged)
         self._rebuild()
 
     # These serve requests. They run in the engine's thread and refuse before they change anything.
 
     def observe(self, samples: Sequence[Any]) -> list[Event | Refusal]:
-        """Play a round per `ReceivedSample`; a sample whose client id is known gets the recorded decision.
+        """Play a round per `ReceivedSample`, and return an outcome for each: see `observe_batch`."""
+        given = [one if type(one) is ReceivedSample else ReceivedSample(*one) for one in samples]
+        return each(self.observe_batch(batch_of(given))) if given else []
+
+    def observe_batch(self, batch: ReceivedBatch) -> list[Event | Refusal | DecidedSamples]:
+        """Play a round per sample; a sample whose client id is known gets the recorded decision.
 
         A sample that the model cannot score (its score is not finite) is refused, but the others are not.
         """
-        given = [one if type(one) is ReceivedSample else ReceivedSample(*one) for one in samples]
-        known = self._recorded([one.client_id for one in given if one.client_id is not None])
+        if batch.ids is None:
+            return self._rounds(batch)
+        known = self._recorded([name for name in batch.ids if name is not None])
         seen = {name: event.features for name, event in known.items()}
-        for name, row, _ in given:
+        for name, row in zip(batch.ids, batch.rows, strict=True):
             if name is not None and seen.setdefault(name, row.tobytes()) != row.tobytes():
                 raise Refusal("id-reused", f"the id {name!r} was used for another sample; give each sample its own.")
-        told: list[Event | Refusal] = []
-        run: list[ReceivedSample] = []
-        names: set[str] = set()
-        for one in given:
-            if one.client_id is not None:
-                if one.client_id in names:
-                    told += self._rounds(run)
-                    run, names = [], set()
-                event = known.get(one.client_id) or self._fresh.get(one.client_id)
-                if event is not None:
-                    told += [*self._rounds(run), event]
-                    run = []
-                    continue
-                names.add(one.client_id)
-            run.append(one)
-        return told + self._rounds(run)
+        told: list[Event | Refusal | DecidedSamples] = []
+        start, names = 0, set[str]()
+        for place, name in enumerate(batch.ids):
+            if name is None:
+                continue
+            if name in names:
+                told += self._rounds(batch.part(start, place))
+                start, names = place, set()
+            event = known.get(name) or self._uncommitted(name)
+            if event is not None:
+                told += [*self._rounds(batch.part(start, place)), event]
+                start = place + 1
+            else:
+                names.add(name)
+        return told + self._rounds(batch.part(start, len(batch)))
 
     # These may be called from any thread.
 
@@ -139,6 +146,10 @@ class Engine(Changes):
     def probabilities_of(self, score: Any) -> dict[Any, float]:
         """The probabilities of the classes from the score of a decision."""
         return self._live.learner.probabilities_of(score)
+
+    def shares(self, seen: Observations) -> list[float]:
+        """The probabilities of the classes that were decided on."""
+        return blocks.shares(self._live.learner, seen)
 
     def status(self) -> dict[str, Any]:
         """The status, as in /v1/status."""
@@ -184,7 +195,7 @@ class Engine(Changes):
     def _commit(self, connection: sql.Connection, stopping: bool) -> bool:
         live, wrote = self._live, bool(self._rows) or self._wrote_early
         self._wrote_early = False
-        logs.append(connection, self._rows)
+        write(connection, self._rows)
         if self._points:
             connection.execute(sql.insert(points), self._points)
         if self._displays:
@@ -198,56 +209,50 @@ class Engine(Changes):
     def _drop_rows(self) -> None:
         self._rows, self._points, self._displays, self._fresh = [], [], [], {}
 
-    def _rounds(self, samples: Sequence[ReceivedSample]) -> list[Event | Refusal]:
-        """Play the rounds of new samples in blocks, each of which ends where the desk or the history has work."""
-        if not samples:
-            return []
-        rows = samples[0].row[None] if len(samples) == 1 else np.array([one.row for one in samples])
-        unusual = self._live.larger(rows).nonzero()[0].tolist()
-        told: list[Event | Refusal] = []
-        while (at := len(told)) < len(samples):
+    def _rounds(self, batch: ReceivedBatch) -> list[Event | Refusal | DecidedSamples]:
+        """Play the rounds of new samples in blocks, each of which ends where the history gets a point."""
+        told: list[Event | Refusal | DecidedSamples] = []
+        if not len(batch):
+            return told
+        unusual, at = self._live.larger(batch.rows).nonzero()[0].tolist(), 0
+        while at < len(batch):
             if unusual and unusual[0] < at:
                 unusual.pop(0)
                 continue
-            usual = not unusual or at < unusual[0]
-            end = at + 1 if not usual else min([*unusual[:1], len(samples), at + self._undisturbed()])
+            usual, rounds = not unusual or at < unusual[0], self._live.learner.rounds
+            point = at + _point_every(rounds) - rounds % _point_every(rounds)
+            end = min([*unusual[:1], len(batch), point]) if usual else at + 1
             try:
                 if not usual:
-                    self._refuse_wild(rows[at])
-                played = self._live.play(rows[at:end], usual)
+                    self._refuse_wild(batch.rows[at])
+                played = self._live.play(batch.rows[at:end], usual)
             except (InputError, Refusal) as error:
                 told.append(error if isinstance(error, Refusal) else Refusal("refused", str(error)))
+                at += 1
                 continue
-            told += self._played(played, samples[at : at + len(played)], rows[at : at + len(played)])
+            told.append(self._played(played, batch.part(at, at + len(played))))
+            at += len(played)
         return told
 
-    def _undisturbed(self) -> int:
-        """The rounds up to the next point of the history, or to the next query that expires if that comes first."""
-        rounds, after = self._live.learner.rounds, self.state.config.expire_after
-        most = _point_every(rounds) - rounds % _point_every(rounds)
-        oldest = next(iter(self._desk.waiting), None)
-        return most if oldest is None or after is None else max(1, min(most, oldest + after + 2 - rounds))
-
-    def _played(self, played: PlayedRounds, samples: Sequence[ReceivedSample], rows: Array) -> list[Event]:
-        """Write the events of a block of rounds, and do what its end calls for."""
+    def _played(self, played: PlayedRounds, batch: ReceivedBatch) -> DecidedSamples:
+        """Keep the events of a block of rounds, and tell the desk and the history."""
         live = self._live
-        events = sample_events(live.seq + 1, self._clock(), played, [one.client_id for one in samples], rows)
-        self._rows += events
-        last = events[-1]
-        live.count(last, len(events))
-        for event in events:
-            if event.client_id is not None:
-                self._fresh[event.client_id] = event
-        for place in played.seen.label:
-            self._decided[place] += 1
-        if played.query is not None:
-            self._desk.add(last)
-            if samples[-1].display is not None:
-                self._displays.append((last.round, samples[-1].display))
-        self._make_room()
+        decided = DecidedSamples(live.seq + 1, self._clock(), batch, played)
+        self._rows.append(decided)
+        live.count_rounds(decided.last, decided.at, played)
+        if batch.ids is not None:
+            self._fresh |= {name: (decided, i) for i, name in enumerate(batch.ids) if name is not None}
+        self._decided += np.bincount(played.seen.label, minlength=len(self._decided))
+        for query in played.queries:
+            place = query.id - played.first
+            self._desk.add(decided.event(place))
+            if batch.displays is not None and (display := batch.displays[place]) is not None:
+                self._displays.append((query.id, display))
+        for expired in played.expired:
+            self._desk.remove(expired.id)
         if live.learner.rounds % _point_every(live.learner.rounds) == 0:
-            self._points.append({"round": live.learner.rounds, "body": json.dumps(self._point(last.at))})
-        return events
+            self._points.append({"round": live.learner.rounds, "body": json.dumps(self._point(decided.at))})
+        return decided
 
     def _refuse_wild(self, row: Array) -> None:
         place = self._live.wild(row)
@@ -258,16 +263,6 @@ class Engine(Changes):
         why = f"{name} is {row[place]:g}, and was never above {usual:g}: {most:g} times that and more is refused."
         self.wild = {"count": self.wild["count"] + 1, "last": why}
         raise Refusal("wild", f"{why} If it is right, raise `wild` in service.json.")
-
-    def _make_room(self) -> None:
-        """Expire the oldest queries if they are too old or too many."""
-        config, waiting = self.state.config, self._desk.waiting
-        if not waiting:
-            return
-        while len(waiting) > config.max_pending:
-            self._expired(next(iter(waiting)))
-        if config.expire_after is not None:
-            self.expire_older(config.expire_after)
 
     def _point(self, at: float) -> dict[str, Any]:
         told = standing.point(self._live, len(self._desk.waiting), self._decided, at)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from osamd.errors import InputError
 from osamd.learner import blocks
-from osamd.learner.blocks import PlayedRounds
+from osamd.learner.blocks import Patience, PlayedRounds
 from osamd.numerics import Array
 from osamd.service.folder import ServiceState
 from osamd.service.log import Event, Log, Snapshot
@@ -32,6 +32,7 @@ class Fold:
 
     def __init__(self, state: ServiceState, snapshot: Snapshot | None, as_written: bool = False) -> None:
         self.state, self._as_written = state, as_written
+        self._patience = Patience(state.config.expire_after, state.config.max_pending)
         self.learner = state.learner(None if snapshot is None else snapshot.learner)
         self.seq = self.kept = 0 if snapshot is None else snapshot.seq
         self.damaged: list[int] = []
@@ -70,20 +71,17 @@ class Fold:
         return place if largest > 0.0 and abs(row[place]) > most * usual[place] else None
 
     def play(self, rows: Array, usual: bool) -> PlayedRounds:
-        """Play rounds until one is a query, which stays open; `usual`: the samples are known not to be `larger`."""
-        played = blocks.play(self.learner, self.state.samples(rows))
+        """Play rounds, of which queries stay open; `usual`: the samples are known not to be `larger`."""
+        played = blocks.play(self.learner, self.state.samples(rows), self._patience)
         if not usual:
             np.maximum(self.sizes, np.abs(rows[: len(played)]).max(axis=0), out=self.sizes)
         return played
 
-    def count(self, event: Event, rounds: int = 1) -> None:
-        """Add an event to the counts, or the rounds of a block up to this event, of which no other is a query."""
-        self.seq = event.seq
-        day = int(event.at // 86_400)
-        if day != self.today["day"]:
-            self.today = {"day": day, "rounds": 0, "asked": 0, "told": 0}
+    def count(self, event: Event) -> None:
+        """Add an event to the counts."""
+        self._count(event.seq, event.at)
         if event.kind == "sample":
-            self.today["rounds"] += rounds
+            self.today["rounds"] += 1
             self.today["asked"] += bool(event.query)
         elif event.kind == "label":
             self.today["told"] += 1
@@ -91,6 +89,18 @@ class Fold:
             self.opinions["agreed"] += event.label == event.decision
             self.opinions["first"][event.decision] += 1
             self.opinions["second"][event.label] += 1
+
+    def count_rounds(self, seq: int, at: float, played: PlayedRounds) -> None:
+        """Add the events of rounds to the counts; `seq` is the last of them."""
+        self._count(seq, at)
+        self.today["rounds"] += len(played)
+        self.today["asked"] += len(played.queries)
+
+    def _count(self, seq: int, at: float) -> None:
+        self.seq = seq
+        day = int(at // 86_400)
+        if day != self.today["day"]:
+            self.today = {"day": day, "rounds": 0, "asked": 0, "told": 0}
 
     def repeat(self, event: Event) -> None:
         """Replay an event of the log, and check that the result is the recorded one."""

@@ -8,8 +8,6 @@ syncs its write-ahead log at every commit (synchronous=FULL), so an acknowledged
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +32,6 @@ BEGINS = "begins"
 """The key in `about` for the first event of a log whose older events are gone."""
 _CHUNK = 500
 """Values in one IN (...)."""
-TOGETHER = 50
-"""Events in one statement: their values are fewer than the 999 that older versions of SQLite take."""
 
 
 class Event(NamedTuple):
@@ -185,31 +181,6 @@ def schema_by(log: Log, schema: Schema) -> Schema:
         for body in connection.execute(chosen).scalars():
             schema = schema.with_class(NamedClass.model_validate_json(body))
     return schema
-
-
-def append(connection: sql.Connection, rows: Sequence[Event]) -> None:
-    """Write these events. The statements go straight to the driver, and SQLite gets many events in each, which takes a
-    fifth of the time."""
-    if not rows:
-        return
-    one, many, by_place = _insertions(connection.dialect)
-    if not by_place:
-        connection.exec_driver_sql(one, [row._asdict() for row in rows])
-        return
-    whole = len(rows) - len(rows) % TOGETHER
-    for start in range(0, whole, TOGETHER):
-        connection.exec_driver_sql(many, tuple(chain.from_iterable(rows[start : start + TOGETHER])))
-    if whole < len(rows):
-        connection.exec_driver_sql(one, list(rows[whole:]))
-
-
-@cache
-def _insertions(dialect: sql.Dialect) -> tuple[str, str, bool]:
-    """The statements that write one event and `TOGETHER` events, and whether their parameters are positional."""
-    compiled = sql.insert(events).compile(dialect=dialect)
-    one = str(compiled)
-    head, _, values = one.partition("VALUES ")
-    return one, f"{head}VALUES {', '.join([values] * TOGETHER)}", compiled.positional
 
 
 def _migrate(connection: sql.Connection) -> None:

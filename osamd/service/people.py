@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from osamd.errors import InputError
@@ -10,6 +11,7 @@ from osamd.service import log as logs
 from osamd.service.desk import AnsweredQuery, LabelDesk, Refusal, Waiting, ending, late, person_of, too_late
 from osamd.service.fold import Fold
 from osamd.service.folder import ServiceState
+from osamd.service.incoming import DecidedSamples
 from osamd.service.log import Event, Log
 from osamd.service.writer import Writer
 
@@ -23,8 +25,10 @@ class People(Writer):
         self.state = state
         self._fold: Fold | None = None
         self._desk = LabelDesk(steady)
-        self._rows: list[Event] = []
-        self._fresh: dict[str, Event] = {}
+        self._rows: list[Event | DecidedSamples] = []
+        """Events that are not committed yet, in order."""
+        self._fresh: dict[str, tuple[DecidedSamples, int]] = {}
+        """The samples among them that have a client id: where they are, and their place there."""
 
     def answer(self, labels: Sequence[tuple[int | str, int, str]]) -> list[AnsweredQuery | Refusal]:
         """Take labels, each as (round or client id, class, who). The first answer stands."""
@@ -67,7 +71,7 @@ class People(Writer):
     def correct(self, number: int, label: int, who: str) -> AnsweredQuery:
         """Record another label for a query that has ended. Exports contain the correction; the learner cannot unlearn
         the first answer."""
-        end = ending(number, self._rows, self._connection)
+        end = self._ending(number)
         if end.kind == "sample":
             raise Refusal("not-answered", f"round {number} is still pending; answer it.")
         self._write("correct", number, label=label, who=who, decision=end.label)
@@ -134,11 +138,21 @@ class People(Writer):
 
     def _recorded(self, ids: Sequence[str]) -> dict[str, Event]:
         """The samples with these client ids, including those that are not committed yet."""
-        found = {name: self._fresh[name] for name in ids if name in self._fresh}
+        found = {name: event for name in ids if (event := self._uncommitted(name)) is not None}
         others = [name for name in ids if name not in found]
         if others:
             found |= {str(event.client_id): event for event in logs.of_clients(self._connection, others)}
         return found
+
+    def _uncommitted(self, name: str) -> Event | None:
+        """The sample with this client id, if it is not committed yet."""
+        decided, place = self._fresh.get(name, (None, 0))
+        return None if decided is None else decided.event(place)
+
+    def _ending(self, number: int) -> Event:
+        """The event that ended the query of a round, committed or not: see `ending`."""
+        fresh = [one.of_round(number) if isinstance(one, DecidedSamples) else [one] for one in self._rows]
+        return ending(number, chain.from_iterable(fresh), self._connection)
 
     def _expired(self, number: int) -> None:
         self._live.learner.expire(number)
@@ -160,7 +174,7 @@ class People(Writer):
                 del self._desk.checks[number]
                 self._write("second", number, label=label, who=who, decision=one.first.label)
                 return AnsweredQuery(number, name, "second")
-            return late(number, label, live.learner.classes, ending(number, self._rows, self._connection))
+            return late(number, label, live.learner.classes, self._ending(number))
         except Refusal as refusal:
             return refusal
         except InputError as error:  # the model can no longer score the sample
@@ -175,7 +189,7 @@ class People(Writer):
 
     def _pending(self, number: int) -> Waiting:
         if number not in self._desk.waiting:
-            if ending(number, self._rows, self._connection).kind == "expire":
+            if self._ending(number).kind == "expire":
                 raise too_late(number)
             raise Refusal("answered", f"round {number} was already answered.")
         return self._desk.waiting[number]

@@ -94,9 +94,9 @@ async def decide_arrow(request: Request, parts: App, who: Sender) -> Response:
     The response is an Arrow stream with round, label, probability, margin, query, and error, the code of a refusal.
     """
     body = await request.body()
-    rows = await run_in_threadpool(arrow.samples, body, parts.schema)
-    _refuse_many(parts, len(rows))
-    outcomes = await parts.engine.do(parts.engine.observe, rows)
+    batch = await run_in_threadpool(arrow.samples, body, parts.schema)
+    _refuse_many(parts, len(batch))
+    outcomes = await parts.engine.do(parts.engine.observe_batch, batch)
     return Response(await run_in_threadpool(arrow.decisions, parts, outcomes), media_type=arrow.MEDIA_TYPE)
 
 

@@ -24,6 +24,7 @@ from osamd.errors import InputError
 from osamd.service import log as logs
 from osamd.service.database import StorageError
 from osamd.service.desk import Refusal
+from osamd.service.incoming import ReceivedBatch
 from osamd.service.log import Log
 
 T = TypeVar("T")
@@ -189,7 +190,7 @@ def _failed(error: BaseException, group: list[Any]) -> BaseException:
 def _size(request: Any) -> int:
     """The number of samples or labels in a queued request; 1 for any other request."""
     first = request[1][0] if request is not None and request[1] else None
-    return len(first) if isinstance(first, list) else 1
+    return len(first) if isinstance(first, list | ReceivedBatch) else 1
 
 
 def _resolve(answers: Iterable[tuple[Any, Any]]) -> None:

@@ -27,7 +27,7 @@ def stream(table):
 
 
 def lists(rows):
-    return pa.FixedSizeListArray.from_arrays(pa.array(np.ravel(rows)), len(rows[0]))
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ravel(rows)), len(rows[0]) if rows else 3)
 
 
 def test_arrow_and_json_are_decided_alike(tmp_path):
@@ -51,6 +51,30 @@ def test_arrow_and_json_are_decided_alike(tmp_path):
             }
             assert one["probability"] == other["probabilities"][one["label"]]
             assert one["error"] is None
+
+
+def test_a_repeated_batch_and_samples_refused_inside_one_keep_their_places(tmp_path):
+    """The answer is put together from samples that are new, known and refused."""
+    rows = [row(n).tolist() for n in range(200)]
+    rows[150] = [1e9] * 3
+    ids = [f"id-{n}" if n % 2 else None for n in range(200)]
+
+    def sent(web, chosen):
+        table = pa.table({"id": [ids[n] for n in chosen], "features": lists([rows[n] for n in chosen])})
+        answer = web.send("POST", "/v1/samples/arrow", ARROW, stream(table))
+        return pa.ipc.open_stream(answer.body).read_all().to_pylist()
+
+    with Web(small_state(tmp_path / "state")) as web:
+        assert sent(web, []) == []
+        first = sent(web, [1, 3, 5])
+        found = sent(web, range(200))
+        assert [found[n] for n in (1, 3, 5)] == first
+        assert [one["error"] for one in found] == [None] * 150 + ["wild"] + [None] * 49
+        assert found[150]["round"] is None
+        rounds = [one["round"] for n, one in enumerate(found) if n not in (1, 3, 5, 150)]
+        assert rounds == list(range(3, 199))
+        assert any(one["query"] for one in found)
+        assert [one for one in sent(web, range(1, 200, 2)) if one["round"] is not None] == found[1::2]
 
 
 def test_categories_and_gaps_come_by_their_names(tmp_path):
@@ -114,7 +138,6 @@ def test_dates_are_taken_as_json_would_send_them():
     dates = SampleColumn(name="at", kind="date", parts=["hour"])
     schema = Schema(columns=[dates], classes=[NamedClass(name=0), NamedClass(name=1)])
     table = pa.table({"at": [datetime.datetime(2024, 1, 1, 6), None]})
-    first, second = samples(stream(table), schema)
-    assert first.row.round(12).tolist() == [1.0, 0.0]
-    assert second.row.tolist() == [0.0, 0.0]
-    assert first.display.raw == {"at": "2024-01-01T06:00:00"}
+    batch = samples(stream(table), schema)
+    assert batch.rows.round(12).tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    assert batch.displays[0].raw == {"at": "2024-01-01T06:00:00"}

@@ -121,6 +121,31 @@ def test_samples_and_their_labels_may_come_in_one_transaction(service):
     service.agrees()
 
 
+def test_what_expired_in_the_same_transaction_takes_no_answer(tmp_path, new_url):
+    """Rounds and expiries of a batch are kept as columns until the commit, and found there."""
+    state = linear_state(tmp_path / "state", limits={"expire_after": 4})
+    with Service(state, new_url()) as service:
+        waiting = service.ask(1)
+
+        async def together():
+            engine = service.engine
+            return await asyncio.gather(
+                engine.do(engine.observe, [(None, row(n)) for n in range(100, 140)]),
+                engine.do(engine.answer, [(waiting[0], 0, "ann")]),
+                engine.do(engine.answer, [(number, 0, "ann") for number in range(140)]),
+            )
+
+        told, late, answers = asyncio.run(together())
+        assert [one.code for one in late] == ["expired"]
+        codes = [getattr(one, "code", None) or one.status for one in answers]
+        asked = {one.round for one in told if one.query}
+        for one in told:
+            assert (codes[one.round] == "not-asked") == (one.round not in asked)
+        assert {codes[number] for number in asked} == {"expired", "learned"}
+        assert codes[-1] == "unknown"
+        service.agrees()
+
+
 # Labels
 
 

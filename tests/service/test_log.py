@@ -16,6 +16,7 @@ from osamd.errors import InputError
 from osamd.service import database_tables
 from osamd.service import log as logs
 from osamd.service.database import StorageError
+from osamd.service.insertion import append
 from osamd.service.log import Event, Log, Snapshot
 
 
@@ -39,7 +40,7 @@ def log(log_url):
 
 def write(log, *events):
     with log.transaction() as connection:
-        logs.append(connection, events)
+        append(connection, events)
 
 
 def events_of(**values):
@@ -153,7 +154,7 @@ def test_the_last_snapshots_are_kept(log):
 def test_a_transaction_that_fails_is_undone_and_the_next_one_works(log):
     def write_and(then):
         with log.transaction() as connection:
-            logs.append(connection, [Event(1, 0.0, "skip", 0)])
+            append(connection, [Event(1, 0.0, "skip", 0)])
             then(connection)
 
     with pytest.raises(StorageError):
@@ -275,7 +276,7 @@ def test_readers_of_sqlite_do_not_wait_for_the_writer(tmp_path):
     log = Log(tmp_path / "log.sqlite")
     log.open("me")
     with log.transaction() as connection:
-        logs.append(connection, [Event(1, 0.0, "skip", 0)])
+        append(connection, [Event(1, 0.0, "skip", 0)])
         assert log.last() == 0
     assert log.last() == 1
     log.close()

@@ -15,6 +15,7 @@ from osamd.errors import InputError
 from osamd.service.engine import Engine
 from osamd.service.fold import Fold
 from osamd.service.folder import Config, ServiceState, create
+from osamd.service.incoming import each
 from osamd.service.inferred_schema import of_learner
 from osamd.service.log import Event, Log
 from osamd.service.replay import replay
@@ -191,7 +192,8 @@ def recorded(state: ServiceState, x: Any, y: Any) -> Recorded:
         (event,) = engine.observe([(None, row)])
         if event.query:
             engine.answer([(event.round, int(label), "")])
-    rows = [row._replace(decision=int(y[row.round])) if row.kind == "sample" else row for row in engine._rows]
+    written = each(engine._rows)
+    rows = [row._replace(decision=int(y[row.round])) if row.kind == "sample" else row for row in written]
     return Recorded(rows, state.identity)
 
 

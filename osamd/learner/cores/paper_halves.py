@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN
+from osamd.accounting.meter import NO_SOURCE, NOT_GIVEN, lost
 from osamd.compiled.block_kernels import kind_of_round
 from osamd.compiled.layout import AFTER, FEATURES, FLOOR, MARGIN, PROBABILITY, PSEUDOLABEL, SCORE, SIGMA, class_scores
 from osamd.compiled.lowering import NUMBER, VECTOR, WHOLE, jit_for, lower
@@ -108,13 +108,19 @@ def _plain_halves(learner: Learner, standardise: bool) -> tuple[Any, Any]:
 
 def compiled_rounds(learner: Learner, standardise: bool) -> Any:
     """The rounds of a block, compiled: see `osamd.learner.cores.block_playing`."""
-    ask, learn = _plain_halves(learner, standardise)
+    observe, learn = _plain_halves(learner, standardise)
+
+    def ask(memory: Any, waiting: Any, x: Any, u: Any) -> Any:
+        return observe(memory, x, u)
 
     def tell(memory: Any, pseudolabel: Any) -> Any:
         learn(memory, UNLABELLED)
 
+    def lose(memory: Any, number: Any) -> Any:
+        lost(parts(memory)[1], number)
+
     keep = keep_flat_score if kind_of_round(learner) == "flat" else keep_scores
-    return compiled_block(ask, tell, keep, VECTOR)
+    return compiled_block(ask, tell, keep, lose, VECTOR)
 
 
 def compiled_halves(learner: Learner, standardise: bool) -> tuple[Any, ...]:

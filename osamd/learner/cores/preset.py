@@ -17,9 +17,9 @@ from osamd.accounting.meter import ROUNDS, widened
 from osamd.accounting.steering import hasten
 from osamd.checks import require_that
 from osamd.errors import InputError, require_place
-from osamd.learner.cores.block_playing import Observations, observations, played
+from osamd.learner.cores.block_playing import Observations, PendingQueries, observations, played
 from osamd.learner.cores.compiled_packing import opened_state, packing
-from osamd.learner.cores.preset_halves import COMPILED, log_odds
+from osamd.learner.cores.preset_halves import COMPILED
 from osamd.learner.cores.sample_rows import LinearSamples, confirming
 from osamd.learner.decision import Observation
 from osamd.learner.source import FrozenSource
@@ -82,16 +82,18 @@ class PresetCore(LinearSamples):
         """Whether rounds can be played in blocks: a foreign source speaks before each round."""
         return self._foreign is None
 
-    def play(self, rows: Array, draws: Array) -> Observations:
-        """Rounds without labels, until one is a query: see `osamd.learner.blocks`."""
+    def play(self, rows: Array, draws: Array, pending: PendingQueries) -> tuple[Observations, list[int]]:
+        """Rounds without labels: see `osamd.learner.blocks`."""
         if self._leafless:
             self._grow_again()
-        model = self._state, self._work, self.book, self.meter, self._waiting
-        numbers, mixtures = played(self._compiled.block, model, rows, draws, self._classes)
-        seen = observations(numbers, self._scores(mixtures))
+        model, newest = (self._state, self._work, self.book, self.meter), self._waiting[::-1]
+        width = self._classes if self._classes > 2 else 1
+        block = played(self._compiled.block, model, rows, draws, width, pending, newest, NEWEST_PENDING)
+        score = block.scores[:, 0] if width == 1 else np.log(np.maximum(block.scores, 1e-300))
+        seen = observations(block.numbers, score)
         if seen.label:
             self._pseudolabel = seen.pseudolabel[-1]
-        return seen
+        return seen, block.expired_after
 
     def await_labels(self, samples: Iterable[Array]) -> None:
         newest = list(itertools.islice(samples, NEWEST_PENDING))
@@ -252,10 +254,3 @@ class PresetCore(LinearSamples):
         if self._leafless:
             packing().grow_again(self._state, self._work)
             self._leafless = False
-
-    def _scores(self, mixtures: Array) -> Array:
-        """The scores of samples from their mixtures, one row per sample."""
-        if self._classes == 2:
-            return np.array([log_odds(second) for second in mixtures[:, 1].tolist()])
-        scores: Array = np.log(np.maximum(mixtures, 1e-300))
-        return scores

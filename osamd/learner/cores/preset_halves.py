@@ -9,7 +9,7 @@ from typing import Any
 import numba
 
 from osamd.accounting import book as books
-from osamd.accounting.meter import NO_SOURCE
+from osamd.accounting.meter import NO_SOURCE, lost
 from osamd.compiled.lowering import NUMBER, TABLE, VECTOR, WHOLE, WHOLES, jit_for, lower
 from osamd.learner.cores.block_playing import compiled_block
 from osamd.learner.decision import Said, counting, refused
@@ -51,12 +51,15 @@ def log_odds(second: Any) -> Any:
     return math.log(max(second, 1e-300)) - math.log(max(1.0 - second, 1e-300))
 
 
-def keep_mixture(model: Any, place: Any) -> Any:
-    """The mixture of the sample observed last, from which its score is computed."""
+def keep_score(model: Any, place: Any) -> Any:
+    """Write down the score of the sample observed last if there is one place, and otherwise its mixture."""
     state, work = model[0], model[1]
     mixture = layout.work_of(work, state).mixture
-    for i in range(place.shape[0]):
-        place[i] = mixture[i]
+    if place.shape[0] == 1:
+        place[0] = log_odds(mixture[1])
+    else:
+        for i in range(place.shape[0]):
+            place[i] = mixture[i]
 
 
 class CompiledPreset:
@@ -90,15 +93,18 @@ class CompiledPreset:
         count = lower(counting(decide))
         lower(learn)
 
-        def ask(model: Any, x: Any, u: Any) -> Any:
-            state, work, book, meter, waiting = model
+        def ask(model: Any, waiting: Any, x: Any, u: Any) -> Any:
+            state, work, book, meter = model
             return count((state, work, book, waiting), book, meter, x, u)
 
         def tell(model: Any, pseudolabel: Any) -> Any:
             learn(model[0], model[1], pseudolabel, UNLABELLED, 0.0)
 
-        model = numba.types.Tuple((VECTOR, VECTOR, VECTOR, VECTOR, TABLE))  # type: ignore[no-untyped-call]
-        return compiled_block(ask, tell, keep_mixture, model, allocates=False)
+        def lose(model: Any, number: Any) -> Any:
+            lost(model[3], number)
+
+        model = numba.types.Tuple((VECTOR, VECTOR, VECTOR, VECTOR))  # type: ignore[no-untyped-call]
+        return compiled_block(ask, tell, keep_score, lose, model, allocates=False)
 
     @cached_property
     def gather(self) -> Any:
