@@ -30,7 +30,7 @@ DISCOUNT = 0.95
 """The blend's losses are multiplied by this at each label: it looks back about twenty labels."""
 DOUBT = 0.05
 """In the blend, no expert's loss on one label exceeds -log of this."""
-POWER = 8
+POWER = 8.0
 """The query's confidence is the margin to this power: labels go where the mixture is truly undecided."""
 HEAD_START = 2.0
 """How many nats an expert must be ahead of the student, which has learned from a source, to weigh as much."""
