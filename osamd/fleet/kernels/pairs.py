@@ -51,6 +51,22 @@ def sync() -> None:
     """Wait for the other lanes."""
 
 
+def inner(a: Any, at: int, a_step: int, b: Any, start: int, b_step: int, count: int) -> Any:
+    """sum_k a[at + a_step k] b[start + b_step k], in four sums: a single one would wait for every addition."""
+    s0, s1, s2, s3 = NOTHING, NOTHING, NOTHING, NOTHING
+    whole = count // 4 * 4
+    for k in range(0, whole, 4):
+        i, j = at + a_step * k, start + b_step * k
+        s0 += a[i] * b[j]
+        s1 += a[i + a_step] * b[j + b_step]
+        s2 += a[i + 2 * a_step] * b[j + 2 * b_step]
+        s3 += a[i + 3 * a_step] * b[j + 3 * b_step]
+    total = (s0 + s2) + (s1 + s3)
+    for k in range(whole, count):
+        total += a[at + a_step * k] * b[start + b_step * k]
+    return total
+
+
 def forward(
     networks: Any, first: int, apart: int, nets: int, per: int, widths: Any, room: Any, lanes: int, ranks: int
 ) -> int:
@@ -66,9 +82,7 @@ def forward(
         for column in range(lane(), columns, lanes):
             network, start = networks[first + column // per * apart], inputs + column * wide
             for unit in range(rank(), out, ranks):
-                total, weights = network[biases + unit], at + unit * wide
-                for k in range(wide):
-                    total += network[weights + k] * room[start + k]
+                total = network[biases + unit] + inner(network, at + unit * wide, 1, room, start, 1, wide)
                 room[outputs + column * out + unit] = total if last else max(total, NOTHING)
         sync()
         at, inputs = biases + out, outputs
@@ -179,8 +193,7 @@ def pull_back(
                 for unit in range(rank(), wide, ranks):
                     value, place = NOTHING, column * wide + unit
                     if room[inputs + place] > NOTHING:
-                        for j in range(out):
-                            value += network[at + j * wide + unit] * room[start + j]
+                        value = inner(network, at + unit, wide, room, start, 1, out)
                     room[below + place] = value
             sync()
         for which in range(2):
@@ -188,14 +201,14 @@ def pull_back(
             grown = np.float32(-math.expm1(math.log(KEEP) * order[ROUND if which == 0 else LESSON]))
             for j in range(rank(), out, ranks):
                 for k in range(lane(), wide + 1, lanes):
-                    gradient = NOTHING
+                    given = slopes + start * out + j
                     if k < wide:
-                        for column in range(start, start + COLUMNS):
-                            gradient += room[slopes + column * out + j] * room[inputs + column * wide + k]
+                        gradient = inner(room, given, out, room, inputs + start * wide + k, wide, COLUMNS)
                         place = at + j * wide + k
                     else:
-                        for column in range(start, start + COLUMNS):
-                            gradient += room[slopes + column * out + j]
+                        gradient = NOTHING
+                        for column in range(COLUMNS):
+                            gradient += room[given + column * out]
                         place = at + out * wide + j
                     step(networks[row], squares[row], place, gradient, rates[row, 0], grown)
         sync()

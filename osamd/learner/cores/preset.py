@@ -75,7 +75,8 @@ class PresetCore(LinearSamples):
         self._pseudolabel = seen[2]
         if self._classes > 2:  # compiled code that returns an array cannot be kept on disk
             seen = (*seen[:-1], np.log(np.maximum(self._seen.mixture, 1e-300)))
-        return _observation(Observation, seen)
+        observed: Observation = _observation(Observation, seen)
+        return observed
 
     @property
     def in_blocks(self) -> bool:
