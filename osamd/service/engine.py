@@ -242,7 +242,10 @@ class Engine(Changes):
         live.count_rounds(decided.last, decided.at, played)
         if batch.ids is not None:
             self._fresh |= {name: (decided, i) for i, name in enumerate(batch.ids) if name is not None}
-        self._decided += np.bincount(played.seen.label, minlength=len(self._decided))
+        if len(played) == 1:
+            self._decided[played.seen.label[0]] += 1  # a tenth of the time
+        else:
+            self._decided += np.bincount(played.seen.label, minlength=len(self._decided))
         for query in played.queries:
             place = query.id - played.first
             self._desk.add(decided.event(place))

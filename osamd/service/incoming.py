@@ -31,7 +31,7 @@ class ReceivedSample(NamedTuple):
     display: Display | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ReceivedBatch:
     """The samples of a request, one row each; `ids` and `displays` are None if no sample has any."""
 
@@ -44,6 +44,8 @@ class ReceivedBatch:
 
     def part(self, start: int, end: int) -> ReceivedBatch:
         """Some of the samples."""
+        if end - start == len(self.rows):
+            return self
         ids, displays = self.ids, self.displays
         return ReceivedBatch(
             self.rows[start:end],
@@ -62,7 +64,7 @@ def batch_of(samples: Sequence[ReceivedSample]) -> ReceivedBatch:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class DecidedSamples:
     """Samples whose rounds were played, and the queries that expired meanwhile: their events, from number `seq` on."""
 
@@ -81,17 +83,24 @@ class DecidedSamples:
         return self.seq + len(self.played) + len(self.played.expired) - 1
 
     @cached_property
-    def _seqs(self) -> list[int]:
+    def _seqs(self) -> Sequence[int]:
         number, expired = len(self.played), self.played.expired
         if not expired:
-            return list(range(self.seq, self.seq + number))
+            return range(self.seq, self.seq + number)
         places = np.arange(number)
         before = np.searchsorted([one.after for one in expired], places, side="right")
         seqs: list[int] = (self.seq + places + before).tolist()
         return seqs
 
+    @cached_property
+    def _first(self) -> Event:
+        return self._made(0)
+
     def event(self, place: int) -> Event:
         """The event of one sample."""
+        return self._made(place) if place else self._first
+
+    def _made(self, place: int) -> Event:
         played, seen, ids = self.played, self.played.seen, self.batch.ids
         return Event(
             self._seqs[place],
@@ -114,9 +123,10 @@ class DecidedSamples:
         """The events of this round."""
         place = number - self.played.first
         found = [self.event(place)] if 0 <= place < len(self) else []
-        return found + [one for one in self._expiries() if one.round == number]
+        return found + [one for one in self.expiries() if one.round == number]
 
-    def _expiries(self) -> list[Event]:
+    def expiries(self) -> list[Event]:
+        """The events of the queries that expired."""
         return [
             Event(self.seq + one.after + before, self.at, "expire", one.id)
             for before, one in enumerate(self.played.expired)
@@ -150,7 +160,7 @@ class DecidedSamples:
             "score": _cut(seen.score),
         }
         rows = list(zip(*(columns[name] for name in names), strict=True))
-        for event in self._expiries():
+        for event in self.expiries():
             rows.insert(event.seq - self.seq, tuple(getattr(event, name) for name in names))
         return rows
 
@@ -171,11 +181,17 @@ def each(outcomes: Iterable[Event | Refusal | DecidedSamples]) -> list[Event | R
 
 def write(connection: sql.Connection, fresh: Iterable[Event | DecidedSamples]) -> None:
     """Write these events into the log, in their order: an index is quickest to extend at its end."""
-    for _, run in groupby(fresh, type):
+    for single, run in groupby(fresh, lambda one: isinstance(one, Event) or len(one) == 1):
         some = list(run)
-        insertion.append(connection, [one for one in some if isinstance(one, Event)])
+        if single:
+            insertion.append(connection, list(chain.from_iterable(map(_events, some))))
+            continue
         decided = [one for one in some if isinstance(one, DecidedSamples)]
-        if decided:
-            unused = set.intersection(*(one.unused for one in decided))
-            names = tuple(name for name in Event._fields if name not in unused)
-            insertion.insert(connection, names, list(chain.from_iterable(one.rows(names) for one in decided)))
+        unused = set.intersection(*(one.unused for one in decided))
+        names = tuple(name for name in Event._fields if name not in unused)
+        insertion.insert(connection, names, list(chain.from_iterable(one.rows(names) for one in decided)))
+
+
+def _events(one: Event | DecidedSamples) -> list[Event]:
+    """The event, or those of one sample and of the queries that expired after it."""
+    return [one] if isinstance(one, Event) else [one.event(0), *one.expiries()]
