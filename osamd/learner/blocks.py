@@ -15,7 +15,7 @@ import numpy as np
 
 from osamd.accounting.target import CHECK_EVERY
 from osamd.learner.ask_tell import AskTell
-from osamd.learner.cores.block_playing import Observations, PendingQueries, single
+from osamd.learner.cores.block_playing import BlockQueries, Observations, single
 from osamd.learner.decision import Decision
 from osamd.numerics import Array
 
@@ -122,7 +122,7 @@ def _undisturbed(learner: AskTell, patience: Patience) -> int:
     return int(max(1, min(steered, patience.due(next(iter(learner._pending), rounds), rounds))))
 
 
-def _pending(learner: AskTell, patience: Patience, rounds: int) -> PendingQueries:
+def _pending(learner: AskTell, patience: Patience, rounds: int) -> BlockQueries:
     """The pending queries, with those that may expire in so many rounds."""
     queries, number = learner._pending, len(learner._pending)
     room = rounds if patience.most is None else patience.most - number
@@ -133,7 +133,7 @@ def _pending(learner: AskTell, patience: Patience, rounds: int) -> PendingQuerie
     due = [min(rounds + 1, patience.due(query.id, learner._rounds)) for query in leaving]
     samples = learner._core.stacked([query._sample for query in leaving]) if leaving else learner._core.no_samples()
     ids = np.array([query.id for query in leaving], dtype=np.int64)
-    return PendingQueries(number, room, ids, samples, np.array(due, dtype=np.int64))
+    return BlockQueries(number, room, ids, samples, np.array(due, dtype=np.int64))
 
 
 def _made_room(learner: AskTell, patience: Patience, after: int) -> list[ExpiredQuery]:

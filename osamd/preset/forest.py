@@ -103,8 +103,7 @@ def leaf_of(forest: Forest, tree: int, z: Any) -> int:
 
 def leaves_into(forest: Forest, z: Any, leaves: Any) -> None:
     """The leaves of all trees, a level at a time: a processor does not wait for one tree while it looks at the next."""
-    for tree in range(TREES):
-        leaves[tree] = 0.0
+    leaves[:] = 0.0
     going = True
     while going:
         going = False
@@ -158,8 +157,7 @@ def draw(seed: float) -> float:
 
 
 def count_classes(memory: Memory, order: Any, first: int, last: int, counts: Any) -> None:
-    for c in range(counts.shape[0]):
-        counts[c] = 0
+    counts[:] = 0
     for j in range(first, last):
         counts[int(memory.labels[order[j]])] += 1
 
@@ -180,8 +178,8 @@ def by_class(memory: Memory, room: Room, count: int) -> None:
 def gather_values(column: Any, room: Room, first: int, last: int) -> tuple[float, float]:
     """Gather the values of a feature, and return the least and the greatest; in two lanes, which halves the time."""
     order, values = room.order, room.values
-    low, high = math.inf, -math.inf
-    other_low, other_high = low, high
+    low = other_low = math.inf
+    high = other_high = -math.inf
     for j in range(first, last - 1, 2):
         value, other = column[order[j]], column[order[j + 1]]
         values[j], values[j + 1] = value, other

@@ -23,6 +23,8 @@ NO_ANSWER = 15.0
 """Seconds without a byte from the server after which a connection is dropped."""
 SILENT = 30.0
 """Seconds after which the holder of the lock counts as dead: a live service writes every few seconds."""
+LEAVING = 20
+"""How often the lock is tried, every 50 ms: the server lets go of it a moment after its holder has left."""
 SESSION = (
     "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';"
     " SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
@@ -95,8 +97,10 @@ def hold(connection: sql.Connection) -> str | None:
     """Take the lock of the writer. If a live holder has it, return the reason for the failure; else None."""
     schema = str(connection.execute(sql.text("SELECT current_schema()")).scalar())
     key = {"writer": _WRITER, "schema": zlib.crc32(schema.encode()) & 0x7FFFFFFF}
-    if _taken(connection, key):
-        return None
+    for _ in range(LEAVING):
+        if _taken(connection, key):
+            return None
+        time.sleep(0.05)
     holder = connection.execute(_HOLDER, key).first()
     if holder is None:  # it has just gone
         return None if _taken(connection, key) else "it is being started"

@@ -162,6 +162,18 @@ def test_the_lock_of_a_service_behind_a_silent_network_is_taken_over_and_it_writ
             other.agrees()
 
 
+def test_a_service_that_starts_while_the_one_before_it_ends_waits_for_its_lock(proxied):
+    service, _, direct = proxied
+    with service:
+        service.send(1, 2)
+        ending = threading.Timer(0.3, service.stop)
+        ending.start()
+        with Service(open_state(service.state.folder), direct, service.clock) as other:
+            ending.join()
+            other.send(3)
+            assert [event.round for event in other.events] == [0, 1, 2]
+
+
 def test_health_is_told_by_a_write(tmp_path, monkeypatch):
     monkeypatch.setattr(writer, "RETRY", 0.0)  # every look writes
     with Web(small_state(tmp_path / "state")) as web:

@@ -39,7 +39,7 @@ class Observations(NamedTuple):
         return Observation._make((*(c[place] for c in self[:-1]), float(score) if score.ndim == 0 else score.copy()))
 
 
-class PendingQueries(NamedTuple):
+class BlockQueries(NamedTuple):
     """The queries that wait when a block begins, as far as the block needs them."""
 
     number: int
@@ -157,7 +157,7 @@ def compiled_block(
 
 
 def played(
-    block: Any, model: Any, rows: Array, draws: Array, width: int, pending: PendingQueries, newest: Array, most: int
+    block: Any, model: Any, rows: Array, draws: Array, width: int, pending: BlockQueries, newest: Array, most: int
 ) -> PlayedBlock:
     """Play a block, with `width` numbers per score; `newest` holds up to `most` of the newest pending samples, the
     oldest of them first."""

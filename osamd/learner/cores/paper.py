@@ -18,7 +18,7 @@ from osamd.checks import ROUNDING, require_finite_in, require_within
 from osamd.compiled.block_kernels import kind_of_round, once
 from osamd.compiled.layout import AFTER, STUDENT, TEACHER, class_scores, memory_of, params, sample
 from osamd.errors import InputError, require_place
-from osamd.learner.cores.block_playing import Observations, PendingQueries, observations, played
+from osamd.learner.cores.block_playing import BlockQueries, Observations, observations, played
 from osamd.learner.cores.compiled_packing import packing
 from osamd.learner.cores.paper_halves import compiled_halves, compiled_rounds, parts
 from osamd.learner.cores.sample_rows import LinearSamples, confirming
@@ -68,7 +68,7 @@ class LinearCore(LinearSamples):
             seen = (*seen[:-1], self._deciding.copy())
         return Observation._make(seen)
 
-    def play(self, rows: Array, draws: Array, pending: PendingQueries) -> tuple[Observations, list[int]]:
+    def play(self, rows: Array, draws: Array, pending: BlockQueries) -> tuple[Observations, list[int]]:
         """Rounds without labels: see `osamd.learner.blocks`."""
         classes = self._learner.model.classes
         none, width = self.no_samples(), classes if classes > 2 else 1

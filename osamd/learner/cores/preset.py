@@ -17,7 +17,7 @@ from osamd.accounting.meter import ROUNDS, widened
 from osamd.accounting.steering import hasten
 from osamd.checks import require_that
 from osamd.errors import InputError, require_place
-from osamd.learner.cores.block_playing import Observations, PendingQueries, observations, played
+from osamd.learner.cores.block_playing import BlockQueries, Observations, observations, played
 from osamd.learner.cores.compiled_packing import opened_state, packing
 from osamd.learner.cores.preset_halves import COMPILED
 from osamd.learner.cores.sample_rows import LinearSamples, confirming
@@ -83,7 +83,7 @@ class PresetCore(LinearSamples):
         """Whether rounds can be played in blocks: a foreign source speaks before each round."""
         return self._foreign is None
 
-    def play(self, rows: Array, draws: Array, pending: PendingQueries) -> tuple[Observations, list[int]]:
+    def play(self, rows: Array, draws: Array, pending: BlockQueries) -> tuple[Observations, list[int]]:
         """Rounds without labels: see `osamd.learner.blocks`."""
         if self._leafless:
             self._grow_again()
