@@ -46,8 +46,8 @@ DIGEST = 8
 MOST_CLASSES = 65536
 _WHOLE = 2**128
 QUERY = struct.Struct("<8d")
-"""Of a pending query: id, label, pseudolabel, margin, probability, expected bin, draw, and how many scores follow; its
-scores and its sample come after these."""
+"""The numbers of a pending query: id, label, pseudolabel, margin, probability, expected bin, draw, and how many scores
+it has. Its scores and its sample follow."""
 
 
 class _NoSeed(ISeedSequence):

@@ -176,7 +176,7 @@ def by_class(memory: Memory, room: Room, count: int) -> None:
 
 
 def gather_values(column: Any, room: Room, first: int, last: int) -> tuple[float, float]:
-    """Gather the values of a feature, and return the least and the greatest; in two lanes, which halves the time."""
+    """Gather the values of a feature, and return the least and the greatest; in two lanes that need not wait."""
     order, values = room.order, room.values
     low = other_low = math.inf
     high = other_high = -math.inf

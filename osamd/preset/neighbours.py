@@ -98,8 +98,9 @@ def margin_of_error(distance: float, features: int) -> float:
     return features * distance / 2.0**22 + math.sqrt(features * distance) / 2.0**17 + features / 2.0**34
 
 
-def shortlist(nearby: Nearby, count: int, features: int) -> int:
-    """Write the places of all samples that may be among the nearest into `listed`; returns how many there are."""
+def shortlist(nearby: Nearby, count: int, features: int) -> tuple[int, float]:
+    """Write the places of samples that may be among the nearest into `listed`; returns how many there are, and the
+    rough distance beyond which none of them is one after all."""
     rough, least, listed = nearby.rough, nearby.least, nearby.listed
     for j in range(least.shape[0]):
         least[j] = math.inf
@@ -118,14 +119,14 @@ def shortlist(nearby: Nearby, count: int, features: int) -> int:
             least[j] = value
             last = least[least.shape[0] - 1]
             within = last + margin_of_error(last, features)
-    return found
+    return found, within
 
 
 def nearest(memory: Memory, count: int, z: Any, nearby: Nearby) -> int:
     """Find the places of the nearest and their squared distances; returns how many there are."""
     away, near, last = nearby.away, nearby.near, nearby.least.shape[0] - 1
-    found, listed = 0, shortlist(nearby, count, z.shape[0])
-    within = nearby.least[last] + margin_of_error(nearby.least[last], z.shape[0])
+    listed, within = shortlist(nearby, count, z.shape[0])
+    found = 0
     for candidate in range(listed):
         k = int(nearby.listed[candidate])
         if nearby.rough[k] > within:  # there were closer ones later

@@ -111,11 +111,9 @@ class Keys:
         rows = list(rows)
         one = _Key(self.plan, key, self._learner(key, state, rows), state)
         out: list[OutputRow] = []
-        expires = self.plan.expire_after is not None
         for row in rows:
-            now = clock(row) if expires else None
-            if expires:
-                out += one.expire(now)
+            now = clock(row)
+            out += one.expire(now)
             out.append(one.sample(row, now) if row.kind == SAMPLE else one.label(row))
         return out, self._left(key, one)
 
