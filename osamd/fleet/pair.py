@@ -24,6 +24,7 @@ from osamd.preset.arbiter import (
     FADING,
     POWER,
     Arbiter,
+    Standing,
     arbitrate,
     consult,
     cut_arbiter,
@@ -113,7 +114,8 @@ def open_arbiters(pairs: int) -> Array:
 def opine(arbiter: Any, counts: Any, work: Any, u: float, sigma: float, floor: float) -> Opinion:
     """The decision on the sample whose probabilities are in `work`, and whether to ask."""
     seen = seen_in(work, work.shape[0] // WORK)
-    label, pseudolabel, margin = consult(arbiter_in(arbiter), counts[VERIFIED], True, seen)
+    # Credit is for samples like those of the source; what a network's samples look like is not known.
+    label, pseudolabel, margin = consult(arbiter_in(arbiter), Standing(True, counts[VERIFIED], 1.0, 1.0), seen)
     probability = query_probability(margin**POWER, sigma, floor)
     return Opinion(label, pseudolabel, margin, u < probability, probability)
 

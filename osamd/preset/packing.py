@@ -16,7 +16,11 @@ from osamd.preset.bayes import Bayes, settle
 from osamd.preset.forest import TREES, Forest
 from osamd.preset.memory import Memory
 from osamd.preset.regression import Regression
+from osamd.preset.scale import Scale
 from osamd.preset.state import FEATURES, HEAD, KEPT, ROUNDS, PresetParts, parts_of
+
+SCALES = len(Scale._fields)
+"""How many numbers the scale has per feature."""
 
 
 def put_state(out: Any, at: int, state: Array, reference: Array) -> int:
@@ -24,7 +28,7 @@ def put_state(out: Any, at: int, state: Array, reference: Array) -> int:
     part, expected = parts_of(state), parts_of(reference)
     count = min(int(state[KEPT]), part.memory.labels.shape[0])
     at = put_numbers(out, at, part.head, expected.head)
-    begin = HEAD + part.memory.columns.shape[0] * 7
+    begin = HEAD + part.memory.columns.shape[0] * SCALES
     at = put_numbers(out, at, state[HEAD:begin], reference[HEAD:begin])  # the scale
     at = _put_memory(out, at, part.memory, count, part.student.shape[0])
     for one, other in ((part.source, expected.source), (part.student, expected.student)):
@@ -54,7 +58,7 @@ def take_state(data: Any, at: int, state: Array, reference: Array) -> int:
         if state[place] != reference[place]:
             return BAD
     count = min(int(kept), part.memory.labels.shape[0])
-    begin = HEAD + part.memory.columns.shape[0] * 7
+    begin = HEAD + part.memory.columns.shape[0] * SCALES
     at = take_numbers(data, at, state[HEAD:begin], reference[HEAD:begin])
     at = _take_memory(data, at, part.memory, count, part.student.shape[0])
     for one, other in ((part.source, expected.source), (part.student, expected.student)):

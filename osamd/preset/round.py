@@ -21,18 +21,21 @@ from osamd.paper.scores import UNLABELLED
 from osamd.preset.arbiter import (
     FADING,
     POWER,
+    Standing,
     arbitrate,
+    boldness,
     consult,
+    credit,
     fall_back,
     likeliest,
 )
 from osamd.preset.bayes import REACH, bayes_opinion, count_in, recount, settle
 from osamd.preset.forest import TREES, count_in_leaves, forest_opinion, grow, refresh
-from osamd.preset.linear_models import scores_into, softmax_in_place
+from osamd.preset.linear_models import evenly, scores_into, softmax_in_place
 from osamd.preset.memory import carry_over, digest_memory, keep
 from osamd.preset.neighbours import neighbours_opinion
 from osamd.preset.regression import NEWEST, drop, refit, restate
-from osamd.preset.scale import RENEWED, follow, hold, standardise_into
+from osamd.preset.scale import HORIZON, RENEWED, Scale, follow, hold, note_source, shift_from_source, standardise_into
 from osamd.preset.state import (
     BAYES,
     FAST_BAYES,
@@ -48,6 +51,7 @@ from osamd.preset.state import (
     RENEWAL,
     ROUNDS,
     SEED,
+    SHIFT,
     SOURCED,
     STUDENT,
     VERIFIED,
@@ -85,24 +89,33 @@ def opine(state: Any, part: PresetParts, seen: Work, x: Any, u: float, sigma: fl
         seen.x[i] = x[i]
     standardise_into(part.scale, x, seen.z)
     experts_into(state, part, seen)
-    label, pseudolabel, margin = consult(part.arbiter, state[VERIFIED], state[SOURCED] > 0.0, seen)
+    label, pseudolabel, margin = consult(part.arbiter, standing_of(state), seen)
     if not margin >= 0.0:  # a score is nan
         return Opinion(-1, 0, 0.0, False, 0.0)
     probability = query_probability(margin**POWER, sigma, floor)
     return Opinion(label, pseudolabel, margin, u < probability, probability)
 
 
+def standing_of(state: Any) -> Standing:
+    """What the arbiter goes by."""
+    sourced = state[SOURCED] > 0.0
+    return Standing(sourced, state[VERIFIED], credit(max(0.0, state[SHIFT])), boldness(sourced, state[KEPT]))
+
+
 def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
     """Compute the probabilities of the source and of every expert."""
-    classes, kept = seen.mixture.shape[0], int(state[KEPT])
+    kept = int(state[KEPT])
     if state[SOURCED] == LINEAR:
         scores_into(part.source, seen.x, seen.source)
         softmax_in_place(seen.source, 1.0)
     elif state[SOURCED] != FOREIGN:  # a foreign source has written its own
-        seen.source[:] = 1.0 / classes
+        evenly(seen.source)
     opinions = seen.opinions
-    scores_into(part.student, seen.x, opinions[STUDENT])
-    softmax_in_place(opinions[STUDENT], SHARPNESS)
+    if state[SOURCED] > 0.0:
+        scores_into(part.student, seen.x, opinions[STUDENT])
+        softmax_in_place(opinions[STUDENT], SHARPNESS)
+    else:
+        evenly(opinions[STUDENT])
     scores_into(part.regression.weights, seen.z, opinions[REGRESSION])
     softmax_in_place(opinions[REGRESSION], 1.0)
     scores_into(part.fast_regression.weights, seen.z, opinions[FAST_REGRESSION])
@@ -129,6 +142,8 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
     fall_back(part.arbiter, state[RATE], sourced)  # last: the guarantee is about the weights that decided
     state[ROUNDS] += 1.0
     follow(part.scale, seen.x, state[ROUNDS])
+    if sourced:
+        compare_with_source(state, part.scale)
     if state[ROUNDS] >= state[RENEWAL]:
         renew(state, part, seen)
     if y != UNLABELLED:
@@ -139,6 +154,16 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
         target = agreed if y == UNLABELLED else y
         if target != UNLABELLED:
             train(part.student, part.scale, seen.x, target, seen.scores, seen.direction)
+
+
+def compare_with_source(state: Any, scale: Scale) -> None:
+    """Note how far samples have moved from those of the source. Where no rows of the source were given, the samples of
+    the first HORIZON rounds stand for them."""
+    if state[SHIFT] >= 0.0:
+        state[SHIFT] = shift_from_source(scale)
+    elif state[ROUNDS] >= HORIZON:
+        note_source(scale)
+        state[SHIFT] = 0.0
 
 
 def renew(state: Any, part: PresetParts, seen: Work) -> None:
@@ -191,9 +216,11 @@ def remember(state: Any, work: Any, rows: Any, labels: Any) -> None:
 
 
 def gather(state: Any, work: Any, rows: Any) -> None:
-    """Start the scale from a table, as if its rows had come one after the other."""
+    """Start the scale from the table of the source, as if its rows had come one after the other."""
     part, seen = parts_of(state), work_of(work, state)
     for k in range(rows.shape[0]):
         state[ROUNDS] += 1.0
         follow(part.scale, rows[k], state[ROUNDS])
     renew(state, part, seen)
+    note_source(part.scale)
+    state[SHIFT] = 0.0

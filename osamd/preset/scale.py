@@ -4,6 +4,9 @@ There are two horizons. The *recent* one covers about HORIZON rounds; the studen
 metric moves with the stream. The *long* one covers all rounds, and standardises the memory: with recent statistics, a
 column with a trend, such as a date or a counter, would push remembered samples far away.
 
+What samples looked like when the source was made is kept too: how far the recent means have moved since says whether
+the source may still be taken for what it was.
+
 Samples are compared with the memory in a *held* copy of the long scale, z = clip((x - centre) / deviation). It is
 renewed whenever the number of rounds has grown by half, and the memory is then converted to it.
 """
@@ -43,6 +46,9 @@ class Scale(NamedTuple):
     centre: Any
     inverse: Any
     """One over the held deviations; 0 for a constant column, which is then ignored."""
+    source_mean: Any
+    source_inverse: Any
+    """One over the deviations of the source's samples; 0 for a column that was constant."""
 
 
 def cut_scale(vector: Any, at: int, features: int) -> Any:
@@ -53,7 +59,19 @@ def cut_scale(vector: Any, at: int, features: int) -> Any:
     recent_inverse, at = cut(vector, at, features)
     centre, at = cut(vector, at, features)
     inverse, at = cut(vector, at, features)
-    return Scale(mean, variance, recent_mean, recent_variance, recent_inverse, centre, inverse), at
+    source_mean, at = cut(vector, at, features)
+    source_inverse, at = cut(vector, at, features)
+    return Scale(
+        mean,
+        variance,
+        recent_mean,
+        recent_variance,
+        recent_inverse,
+        centre,
+        inverse,
+        source_mean,
+        source_inverse,
+    ), at
 
 
 def follow(scale: Scale, x: Any, rounds: float) -> None:
@@ -80,6 +98,22 @@ def kept_near(away: float, variance: float, rounds: float) -> float:
 
 def varies(variance: float, mean: float) -> bool:
     return variance > CONSTANT * (1e-30 + mean * mean)
+
+
+def note_source(scale: Scale) -> None:
+    """Take the samples so far for those of the source."""
+    for i in range(scale.mean.shape[0]):
+        mean, variance = scale.mean[i], scale.variance[i]
+        scale.source_mean[i] = mean
+        scale.source_inverse[i] = 1.0 / math.sqrt(variance) if varies(variance, mean) else 0.0
+
+
+def shift_from_source(scale: Scale) -> float:
+    """How far recent samples are from those of the source: the largest shift of a mean, in deviations."""
+    farthest = 0.0
+    for i in range(scale.mean.shape[0]):
+        farthest = max(farthest, abs(scale.recent_mean[i] - scale.source_mean[i]) * scale.source_inverse[i])
+    return farthest
 
 
 def hold(scale: Scale, i: int) -> None:

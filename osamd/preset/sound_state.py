@@ -59,12 +59,13 @@ def check_head(head: Array, rounds: int) -> None:
     require_within("head.sourced", head[layout.SOURCED], 0, layout.FOREIGN, whole=True)
     require_within("head.verified", head[layout.VERIFIED], 0.0, rounds)
     require_within("head.seed", head[layout.SEED], 1, MODULUS - 1, whole=True)
+    require_within("head.shift", head[layout.SHIFT], layout.NOT_YET, math.inf)
 
 
 def _check_scale(scale: Scale) -> None:
     for name, part in scale._asdict().items():
         require_finite_in(f"scale.{name}", part)
-    for name in ("variance", "recent_variance", "inverse"):
+    for name in ("variance", "recent_variance", "inverse", "source_inverse"):
         require_within(f"scale.{name}", getattr(scale, name), 0.0, math.inf)
     require_that(scale.recent_inverse > 0.0, "scale.recent_inverse is not positive")
 

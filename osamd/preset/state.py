@@ -20,11 +20,12 @@ EXPERTS = ("student", "regression", "fast regression", "bayes", "fast bayes", "n
 """The experts of the blend, in the order of their shares; the source, which never changes, is not among them."""
 STUDENT, REGRESSION, FAST_REGRESSION, BAYES, FAST_BAYES, NEIGHBOURS, FOREST = range(len(EXPERTS))
 
-FEATURES, CLASSES, CAPACITY, ROUNDS, KEPT, RENEWAL, SOURCED, VERIFIED, RATE, SEED = range(10)
+FEATURES, CLASSES, CAPACITY, ROUNDS, KEPT, RENEWAL, SOURCED, VERIFIED, RATE, SEED, SHIFT = range(11)
 """Numbers at the head of the state: the three sizes; the numbers of rounds and labels learned from; the round at which
 the held scale is renewed; whether there is a source (LINEAR or FOREIGN); the recent labels; the budget's rate; the
-state of the forest's generator."""
-HEAD = 10
+state of the forest's generator; how far the samples are from those of the source (NOT_YET: those are not known)."""
+HEAD = 11
+NOT_YET = -1.0
 LINEAR, FOREIGN = 1.0, 2.0
 """The source is the linear model of the state, or a model elsewhere that writes its probabilities before each round."""
 FIRST_SEED = 20_220_301.0
@@ -178,7 +179,7 @@ def open_state(features: int, classes: int, rate: float, capacity: int = LEAST) 
     sizes = Sizes(features, classes, capacity)
     state = np.zeros(length(cut_state, sizes))
     state[FEATURES], state[CLASSES], state[CAPACITY] = sizes
-    state[RENEWAL], state[RATE], state[SEED] = FIRST_RENEWAL, rate, FIRST_SEED
+    state[RENEWAL], state[RATE], state[SEED], state[SHIFT] = FIRST_RENEWAL, rate, FIRST_SEED, NOT_YET
     parts = parts_of(state)
     parts.scale.recent_inverse[:] = 1.0
     parts.scale.inverse[:] = 1.0

@@ -70,8 +70,9 @@ class Plain:
         opinions = np.concatenate([self.shares(m, x).detach().numpy() for m in self.modules])
         source = self.shares(self.source, x).detach().numpy()
         blend, trusted, mixture = np.zeros_like(source), np.zeros_like(source), np.zeros_like(source)
-        pseudolabel, _ = arbiter.mix(self.losses, opinions, 2.0, blend)
-        arbiter.trusted_into(self.trust, self.verified, source, blend, trusted)
+        pseudolabel, _ = arbiter.mix(self.losses, opinions, True, 1.0, blend)
+        standing = arbiter.Standing(sourced=True, verified=self.verified, credit=1.0, boldness=1.0)
+        arbiter.trusted_into(self.trust, standing, source, blend, trusted)
         arbiter.guarded_into(self.guard, trusted, source, opinions, mixture)
         label = int(mixture.argmax())
         second, first = np.sort((mixture + blend) / 2)[-2:]

@@ -14,6 +14,7 @@ from osamd.learner import saving
 from osamd.paper.geometry import GEOMETRIES
 from osamd.paper.losses import LOSSES
 from osamd.paper.methods import KNOWN, METHODS, InnerLoops, Settings, TeacherStep, lemma1_step
+from osamd.preset.state import NOT_YET, SHIFT
 
 CONTINUE = """
 import sys, json, numpy as np, osamd
@@ -173,7 +174,7 @@ def test_other_versions_and_other_files_are_refused_in_one_sentence(saved, monke
 def test_a_learner_of_another_make_is_refused_in_one_sentence(tmp_path):
     learner = osamd.OSAMD(features=2)
     held = learner._core.arrays
-    learner._core.arrays = lambda: held() | {"head": held()["head"][:-1]}
+    learner._core.arrays = lambda: held() | {"head": held()["head"][:-2]}
     learner.save(tmp_path / "other")
     with pytest.raises(InputError, match="incompatible version of osamd"):
         osamd.OSAMD.load(tmp_path / "other")
@@ -231,3 +232,33 @@ def test_files_of_the_former_default_learner_are_refused_with_the_way_to_go_on(t
 def test_the_preset_saves_no_settings_and_files_of_the_paper_do():
     assert "settings" not in osamd.OSAMD(features=2)._saved().content
     assert osamd.OSAMD(features=2, eta=0.2)._saved().content["eta"] == 0.2
+
+
+def test_a_file_from_before_samples_were_compared_with_the_source_goes_on(tmp_path):
+    learner = held_for_a_while()
+    held = learner._core.arrays
+    new = ("scale.source_mean", "scale.source_inverse")
+    learner._core.arrays = lambda: {
+        name: part[:-1] if name == "head" else part for name, part in held().items() if name not in new
+    }
+    learner.save(tmp_path / "former")
+    again = osamd.OSAMD.load(tmp_path / "former")
+    assert again._core.state[SHIFT] == NOT_YET
+    x = np.array([2.0, 2.0])
+    assert again.ask(x).label == learner.ask(x).label
+    again.tell(again.ask(x), None)  # the samples so far stand for those of the source
+    assert again._core.state[SHIFT] == 0.0
+    again.tell(again.ask(x), None)
+    assert again._core.state[SHIFT] > 0.0
+
+
+def held_for_a_while(rounds=300):
+    """A default learner with a source that has played some rounds."""
+    generator = np.random.default_rng(0)
+    y = generator.integers(0, 2, rounds)
+    x = generator.normal(size=(rounds, 2)) + 2.0 * y[:, None]
+    learner = osamd.OSAMD.from_source(x[:100], y[:100], budget=0.1)
+    for row, label in zip(x, y.tolist(), strict=True):
+        decision = learner.ask(row)
+        learner.tell(decision, label if decision.query else None)
+    return learner

@@ -7,7 +7,18 @@ from osamd.preset import forest as trees
 from osamd.preset import regression as ridge
 from osamd.preset import scale as scales
 from osamd.preset import state as layout
-from osamd.preset.arbiter import EVIDENCE, SOURCE_PRIOR, open_trust, trusted_into, verify
+from osamd.preset.arbiter import (
+    CREDIT,
+    DOUBTS,
+    EVIDENCE,
+    SOURCE_PRIOR,
+    Standing,
+    credit,
+    mix,
+    open_trust,
+    trusted_into,
+    verify,
+)
 from osamd.preset.bayes import bayes_opinion, recount
 from osamd.preset.neighbours import BLANK, VOTERS, WIDTH
 from osamd.preset.round import learn, observe
@@ -181,13 +192,55 @@ def test_without_labels_the_source_alone_is_trusted_and_one_dispute_on_a_clean_s
     trust, mixture = np.zeros(6), np.zeros(2)
     open_trust(trust)
     source, blend = np.array([0.9, 0.1]), np.array([0.05, 0.95])
-    trusted_into(trust, 0.0, source, blend, mixture)
+    trusted_into(trust, unfamiliar(0.0), source, blend, mixture)
     assert mixture[0] > mixture[1]
     for _ in range(8):  # labels on which both are right
         verify(trust, 0.95, 0.95, 2)
     assert trust[:3].sum() == pytest.approx(SOURCE_PRIOR)
-    trusted_into(trust, 2.0 * EVIDENCE, source, blend, mixture)
+    trusted_into(trust, unfamiliar(2.0 * EVIDENCE), source, blend, mixture)
     assert mixture[0] > mixture[1] - 0.2  # an even record: the source keeps its head start
     verify(trust, 0.1, 0.95, 2)
-    trusted_into(trust, EVIDENCE, source, blend, mixture)
+    trusted_into(trust, unfamiliar(EVIDENCE), source, blend, mixture)
     assert mixture[1] > mixture[0]
+
+
+def unfamiliar(verified):
+    """A standing on samples that are far from those of the source."""
+    return Standing(sourced=True, verified=verified, credit=credit(100.0), boldness=1.0)
+
+
+def test_a_source_counts_more_while_samples_look_like_its_own():
+    trust, source, blend = np.zeros(6), np.array([0.9, 0.1]), np.array([0.1, 0.9])
+    open_trust(trust)
+    weights = {}
+    for shift in (0.0, 0.6, 100.0):
+        mixture = np.zeros(2)
+        standing = Standing(sourced=True, verified=1e9, credit=credit(shift), boldness=1.0)
+        trusted_into(trust, standing, source, blend, mixture)
+        weights[shift] = mixture[0] - mixture[1]
+    assert weights[0.0] > weights[0.6] > weights[100.0] == pytest.approx(0.0, abs=1e-6)
+    assert credit(0.0) == CREDIT
+    # each of the three levels of doubt keeps 1 - doubt of the lead of 0.8, and the source weighs CREDIT times the blend
+    lead = 0.8 * np.mean([1.0 - doubt for doubt in DOUBTS])
+    assert weights[0.0] == pytest.approx(lead * (CREDIT - 1.0) / (CREDIT + 1.0))
+
+
+def test_without_a_source_the_student_says_nothing_and_few_labels_count_little():
+    shares = np.array([1.0, 0.0, 0.8, 0.2, 0.3, 0.7])  # the student, and two experts
+    losses, even, bold = np.array([0.0, 3.0, 1.0]), np.zeros(2), np.zeros(2)
+    mix(losses, shares, False, 0.0, even)
+    assert even.tolist() == pytest.approx([0.55, 0.45])
+    mix(losses, shares, False, 1.0, bold)
+    assert bold.tolist() == pytest.approx((np.exp(-2.0) * shares[2:4] + shares[4:6]) / (1.0 + np.exp(-2.0)))
+
+
+def test_the_shift_of_samples_is_that_of_the_column_that_moved_most_and_constant_columns_do_not_count():
+    generator = np.random.default_rng(5)
+    rows = np.column_stack([generator.normal(size=(2000, 2)) * [1.0, 50.0], np.full(2000, 7.0)])
+    scale = followed(rows)
+    scales.note_source(scale)
+    assert scales.shift_from_source(scale) < 0.25  # what the last 250 rounds stray by chance
+    moved = rows + np.array([0.0, 100.0, 3.0])  # by two deviations, and a column that was constant
+    for t, x in enumerate(moved):
+        scales.follow(scale, x, 2001.0 + t)
+    assert scales.shift_from_source(scale) == pytest.approx(2.0, abs=0.3)

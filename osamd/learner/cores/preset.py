@@ -36,8 +36,10 @@ _observation: Any = tuple.__new__  # what `Observation._make` does, less a call
 FROM_SOURCE = MOST // 2
 """The most rows of the source that are remembered: half of the memory stays free for labels of the stream."""
 
-NOT_ALWAYS_SAVED = ("forest.grown", "forest.seeds")
+NOT_ALWAYS_SAVED = ("forest.grown", "forest.seeds", "scale.source_mean", "scale.source_inverse")
 """Parts of the state that earlier files do not hold; 0 says that they are unknown."""
+FORMER_HEAD = layout.SHIFT
+"""The length of the head in files from before it held the shift of the samples."""
 
 
 class PresetCore(LinearSamples):
@@ -198,6 +200,8 @@ class PresetCore(LinearSamples):
                 "`load(...)`: the file holds the default learner of an earlier version, which had other experts;"
                 " load it with the osamd that wrote it, or make a new learner with from_source."
             )
+        if len(arrays.get("head", ())) == FORMER_HEAD:
+            arrays = arrays | {"head": np.append(arrays["head"], layout.NOT_YET)}
         head = require_place(arrays, "head", (layout.HEAD,))
         self._take(layout.resized(self._state, capacity=check_capacity(head)))
         sizes = self._state[: layout.ROUNDS].copy()

@@ -15,15 +15,15 @@ from osamd.learner.cores.block_playing import compiled_block
 from osamd.learner.decision import Said, counting, refused
 from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
-from osamd.preset.arbiter import HEAD_START, LEFT_OUT, POWER, dissent, likeliest
+from osamd.preset.arbiter import POWER, boldness, dissent, likeliest
 from osamd.preset.pending import close_to_pending
 from osamd.preset.round import gather, learn, opine, remember
 
 LARGEST = 1e150
 """Larger features are refused: the sum of their squares may overflow."""
 
-for views in (layout.parts_of, layout.work_of):
-    lower(views, inline=True)  # it takes longer to return so many views than to cut them
+for of_views in (layout.parts_of, layout.work_of, opine):
+    lower(of_views, inline=True)  # it takes longer to pass so many views than to cut them
 
 
 def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
@@ -42,7 +42,8 @@ def decide(model: Any, x: Any, u: Any, sigma: Any, floor: Any) -> Any:
         return refused()
     sourced = state[layout.SOURCED] > 0.0
     source = likeliest(seen.source)[0] if sourced else NO_SOURCE
-    apart = dissent(part.arbiter.losses, seen.shares, HEAD_START if sourced else LEFT_OUT, label)
+    bold = boldness(sourced, state[layout.KEPT])
+    apart = dissent(part.arbiter.losses, seen.shares, sourced, bold, label)
     return Said(label, query, pseudolabel, margin, probability, margin**POWER, source, apart)
 
 
