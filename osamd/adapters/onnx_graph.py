@@ -19,9 +19,10 @@ from osamd.preset import arbiter
 from osamd.preset import state as layout
 from osamd.preset.bayes import Bayes
 from osamd.preset.forest import TREES, Forest, add_leaf
+from osamd.preset.grounds import Grounds
 from osamd.preset.memory import Memory
 from osamd.preset.neighbours import BLANK, VOTERS, WIDTH
-from osamd.preset.round import standing_of
+from osamd.preset.round import grounds_of
 from osamd.preset.scale import CLIP, Scale
 from osamd.preset.state import EXPERTS, PresetParts
 from osamd.preset.student import SHARPNESS
@@ -104,7 +105,7 @@ def preset_probabilities(graph: Graph, state: Array) -> str:
         "neighbours": neighbours(graph, parts.memory, count, classes, z),
         "forest": forest(graph, parts.forest, classes, z),
     }
-    rest, by_expert, by_source = mixture_weights(parts, standing_of(state))
+    rest, by_expert, by_source = mixture_weights(parts, grounds_of(state))
     mixture = graph.constant(np.full((1, classes), rest))
     weighted = [(by_expert[i], shares[name]) for i, name in enumerate(EXPERTS)]
     if sourced:
@@ -115,22 +116,22 @@ def preset_probabilities(graph: Graph, state: Array) -> str:
     return graph("Div", mixture, total)
 
 
-def mixture_weights(parts: PresetParts, standing: arbiter.Standing) -> tuple[float, Array, float]:
+def mixture_weights(parts: PresetParts, grounds: Grounds) -> tuple[float, Array, float]:
     """What blend, trust and guard come to in a frozen learner: rest + sum_e by_expert[e] p_e + by_source p_source.
 
     All three steps are affine in the probabilities, and the same for every class. So one class tells the weights, with
     a probability of 1 for one expert at a time.
     """
     classes, experts = parts.student.shape[0], len(EXPERTS)
-    sourced = standing.sourced
+    sourced = grounds.sourced
 
     def first_class(shares: Array, source: float) -> float:
         blend, trusted, mixture = np.zeros(classes), np.zeros(classes), np.zeros(classes)
         of_source, flat = np.full(classes, source), np.repeat(shares, classes)
-        arbiter.mix(parts.arbiter.losses, flat, sourced, standing.boldness, blend)
+        arbiter.mix(parts.arbiter.losses, flat, sourced, grounds.boldness, blend)
         trusted[:] = blend
         if sourced:
-            arbiter.trusted_into(parts.arbiter.trust, standing, of_source, blend, trusted)
+            arbiter.trusted_into(parts.arbiter.trust, grounds, of_source, blend, trusted)
         arbiter.guarded_into(parts.arbiter.guard, trusted, of_source, flat, mixture)
         return float(mixture[0])
 

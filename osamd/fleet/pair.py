@@ -24,7 +24,6 @@ from osamd.preset.arbiter import (
     FADING,
     POWER,
     Arbiter,
-    Standing,
     arbitrate,
     consult,
     cut_arbiter,
@@ -32,6 +31,7 @@ from osamd.preset.arbiter import (
     open_guard,
     open_trust,
 )
+from osamd.preset.grounds import Grounds
 from osamd.preset.round import Opinion
 from osamd.preset.views import cut
 
@@ -115,7 +115,7 @@ def opine(arbiter: Any, counts: Any, work: Any, u: float, sigma: float, floor: f
     """The decision on the sample whose probabilities are in `work`, and whether to ask."""
     seen = seen_in(work, work.shape[0] // WORK)
     # Credit is for samples like those of the source; what a network's samples look like is not known.
-    label, pseudolabel, margin = consult(arbiter_in(arbiter), Standing(True, counts[VERIFIED], 1.0, 1.0), seen)
+    label, pseudolabel, margin = consult(arbiter_in(arbiter), Grounds(True, counts[VERIFIED], 1.0, 1.0), seen)
     probability = query_probability(margin**POWER, sigma, floor)
     return Opinion(label, pseudolabel, margin, u < probability, probability)
 

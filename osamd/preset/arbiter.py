@@ -26,6 +26,7 @@ import math
 from typing import Any, NamedTuple
 
 from osamd.accounting.budget import audit
+from osamd.preset.grounds import Grounds
 from osamd.preset.views import cut
 
 DISCOUNT = 0.95
@@ -36,21 +37,11 @@ POWER = 8.0
 """The query's confidence is the margin to this power: labels go where the mixture is truly undecided."""
 HEAD_START = 2.0
 """How many nats an expert must be ahead of the student, which has learned from a source, to weigh as much."""
-FEW = 60.0
-"""Without a source, losses count for n / (n + FEW) after n labels. Over the tables that chose constants this gains 0.1
-points at 5 % of the labels and 0.3 at 10 %; with 20 it gains nothing."""
 
 DOUBTS = (0.02, 0.15, 0.6)
 """The levels of doubt of the trust step: for a clean stream, a noisy one, and one with a third of the labels wrong."""
 SOURCE_PRIOR = 0.5
 """The weight of the source at the start, to which it returns."""
-CREDIT = 8.0
-"""How many times the weight of the source counts while samples look like those it was made from. Where nothing drifts,
-20 % of wrong labels then cost no seed more than a point or two; a flip of all labels that the samples do not show costs
-about two labels more to follow."""
-UNFAMILIAR = 0.6
-"""The shift of the samples, in deviations, at which half of that credit is gone, in logarithms. By chance the means of
-some hundred rounds shift by 0.2 deviations in one of many features."""
 EVIDENCE = 4.0
 """With this many recent labels, the blend has half of the weight that its record deserves."""
 SHARE = 0.005
@@ -80,33 +71,6 @@ def limits(budget: float | None, floor: float | None, share: float | None = None
     if floor is None:
         floor = audit(rate) if share is None else share * rate
     return rate, floor
-
-
-class Standing(NamedTuple):
-    """What the arbiter goes by in a round, besides its own weights."""
-
-    sourced: bool
-    """Whether there is a source."""
-    verified: float
-    """The number of recent labels."""
-    credit: float
-    """How many times the weight of the source counts."""
-    boldness: float
-    """How much the losses of the experts count in the blend, from 0 to 1."""
-
-
-def credit(shift: float) -> float:
-    """How many times the weight of the source counts, if the samples are this many deviations from its own.
-
-    >>> [round(credit(shift), 1) for shift in (0.0, 0.2, 0.6, 2.0)]
-    [8.0, 7.8, 2.8, 1.0]
-    """
-    return float(CREDIT ** (1.0 / (1.0 + (shift / UNFAMILIAR) ** 4.0)))
-
-
-def boldness(sourced: bool, labels: float) -> float:
-    """How much the losses of the experts count in the blend after this many labels."""
-    return 1.0 if sourced else labels / (labels + FEW)
 
 
 class Arbiter(NamedTuple):
@@ -217,15 +181,15 @@ def guard_prior(member: int, members: int, with_source: bool) -> float:
     return (1.0 - TRUSTED_PRIOR) / (members - 1 if with_source else members - 2)
 
 
-def trusted_into(trust: Any, standing: Standing, source: Any, blend: Any, trusted: Any) -> None:
+def trusted_into(trust: Any, grounds: Grounds, source: Any, blend: Any, trusted: Any) -> None:
     """Compute the mixture of source and blend."""
     classes, levels = trusted.shape[0], trust.shape[0] // 2
-    earned = standing.verified / (standing.verified + EVIDENCE)
+    earned = grounds.verified / (grounds.verified + EVIDENCE)
     total = 0.0
     for c in range(classes):
         trusted[c] = 0.0
     for j in range(levels):
-        ours, theirs = standing.credit * trust[j], earned * trust[levels + j]
+        ours, theirs = grounds.credit * trust[j], earned * trust[levels + j]
         total += ours + theirs
         for c in range(classes):
             trusted[c] += ours * doubted(source[c], DOUBTS[j], classes)
@@ -270,15 +234,15 @@ def keep_guard(guard: Any, trusted: Any, source: Any, shares: Any, y: int, weigh
         guard[e] /= total
 
 
-def consult(arbiter: Arbiter, standing: Standing, seen: Any) -> tuple[int, int, float]:
+def consult(arbiter: Arbiter, grounds: Grounds, seen: Any) -> tuple[int, int, float]:
     """Mix in three steps; returns the decision, the pseudolabel, and the margin of decision and blend, half and half.
 
     `seen` holds the probabilities of the `source` and the `shares` of the experts, and takes `blend`, `trusted`,
     `mixture` and `scores`. The margin is nan if any probability is.
     """
-    pseudolabel, _ = mix(arbiter.losses, seen.shares, standing.sourced, standing.boldness, seen.blend)
-    if standing.sourced:
-        trusted_into(arbiter.trust, standing, seen.source, seen.blend, seen.trusted)
+    pseudolabel, _ = mix(arbiter.losses, seen.shares, grounds.sourced, grounds.boldness, seen.blend)
+    if grounds.sourced:
+        trusted_into(arbiter.trust, grounds, seen.source, seen.blend, seen.trusted)
     else:
         for c in range(seen.blend.shape[0]):  # numba takes a second longer to compile an assignment of whole arrays
             seen.trusted[c] = seen.blend[c]

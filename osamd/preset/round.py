@@ -21,16 +21,15 @@ from osamd.paper.scores import UNLABELLED
 from osamd.preset.arbiter import (
     FADING,
     POWER,
-    Standing,
     arbitrate,
-    boldness,
     consult,
-    credit,
     fall_back,
     likeliest,
 )
 from osamd.preset.bayes import REACH, bayes_opinion, count_in, recount, settle
-from osamd.preset.forest import TREES, count_in_leaves, forest_opinion, grow, refresh
+from osamd.preset.forest import TREES, count_in_leaves, forest_opinion
+from osamd.preset.grounds import Grounds, boldness, credit
+from osamd.preset.growing import grow, refresh
 from osamd.preset.linear_models import evenly, scores_into, softmax_in_place
 from osamd.preset.memory import carry_over, digest_memory, keep
 from osamd.preset.neighbours import neighbours_opinion
@@ -89,17 +88,17 @@ def opine(state: Any, part: PresetParts, seen: Work, x: Any, u: float, sigma: fl
         seen.x[i] = x[i]
     standardise_into(part.scale, x, seen.z)
     experts_into(state, part, seen)
-    label, pseudolabel, margin = consult(part.arbiter, standing_of(state), seen)
+    label, pseudolabel, margin = consult(part.arbiter, grounds_of(state), seen)
     if not margin >= 0.0:  # a score is nan
         return Opinion(-1, 0, 0.0, False, 0.0)
     probability = query_probability(margin**POWER, sigma, floor)
     return Opinion(label, pseudolabel, margin, u < probability, probability)
 
 
-def standing_of(state: Any) -> Standing:
+def grounds_of(state: Any) -> Grounds:
     """What the arbiter goes by."""
     sourced = state[SOURCED] > 0.0
-    return Standing(sourced, state[VERIFIED], credit(max(0.0, state[SHIFT])), boldness(sourced, state[KEPT]))
+    return Grounds(sourced, state[VERIFIED], credit(max(0.0, state[SHIFT])), boldness(sourced, state[KEPT]))
 
 
 def experts_into(state: Any, part: PresetParts, seen: Work) -> None:

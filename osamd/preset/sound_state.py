@@ -11,7 +11,8 @@ from osamd.numerics import Array
 from osamd.preset import state as layout
 from osamd.preset.arbiter import DISCOUNT, DOUBT, Arbiter
 from osamd.preset.bayes import LEAST_SPREAD, REACH, Bayes
-from osamd.preset.forest import MODULUS, Forest
+from osamd.preset.forest import Forest
+from osamd.preset.growing import MODULUS
 from osamd.preset.memory import LEAST, MOST, Memory
 from osamd.preset.scale import CLIP, FIRST_RENEWAL, HORIZON, RENEWED, Scale
 from osamd.preset.state import PresetParts

@@ -9,7 +9,8 @@ import numpy as np
 from osamd.numerics import Array
 from osamd.preset.arbiter import Arbiter, cut_arbiter, open_guard, open_trust
 from osamd.preset.bayes import Bayes, cut_bayes, settle
-from osamd.preset.forest import TREES, Forest, Room, cut_forest, cut_room
+from osamd.preset.forest import TREES, Forest, cut_forest
+from osamd.preset.growing import Room, cut_room
 from osamd.preset.memory import LEAST, MOST, Digest, Memory, cut_digest, cut_memory
 from osamd.preset.neighbours import Nearby, cut_nearby
 from osamd.preset.regression import Regression, cut_regression

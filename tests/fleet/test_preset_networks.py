@@ -23,6 +23,7 @@ from osamd.fleet.play import play
 from osamd.fleet.preset_fleet import PresetFleet, PresetMember
 from osamd.learner.network import NetworkOSAMD
 from osamd.preset import arbiter
+from osamd.preset.grounds import Grounds
 from osamd.streams.base import query_generator
 
 SHAPES = {dense: (5,), convolutional: (1, 9, 9)}
@@ -71,8 +72,8 @@ class Plain:
         source = self.shares(self.source, x).detach().numpy()
         blend, trusted, mixture = np.zeros_like(source), np.zeros_like(source), np.zeros_like(source)
         pseudolabel, _ = arbiter.mix(self.losses, opinions, True, 1.0, blend)
-        standing = arbiter.Standing(sourced=True, verified=self.verified, credit=1.0, boldness=1.0)
-        arbiter.trusted_into(self.trust, standing, source, blend, trusted)
+        grounds = Grounds(sourced=True, verified=self.verified, credit=1.0, boldness=1.0)
+        arbiter.trusted_into(self.trust, grounds, source, blend, trusted)
         arbiter.guarded_into(self.guard, trusted, source, opinions, mixture)
         label = int(mixture.argmax())
         second, first = np.sort((mixture + blend) / 2)[-2:]

@@ -4,22 +4,13 @@ import numpy as np
 import pytest
 
 from osamd.preset import forest as trees
+from osamd.preset import growing
 from osamd.preset import regression as ridge
 from osamd.preset import scale as scales
 from osamd.preset import state as layout
-from osamd.preset.arbiter import (
-    CREDIT,
-    DOUBTS,
-    EVIDENCE,
-    SOURCE_PRIOR,
-    Standing,
-    credit,
-    mix,
-    open_trust,
-    trusted_into,
-    verify,
-)
+from osamd.preset.arbiter import DOUBTS, EVIDENCE, SOURCE_PRIOR, mix, open_trust, trusted_into, verify
 from osamd.preset.bayes import bayes_opinion, recount
+from osamd.preset.grounds import CREDIT, Grounds, credit
 from osamd.preset.neighbours import BLANK, VOTERS, WIDTH
 from osamd.preset.round import learn, observe
 from osamd.preset.scale import CLIP, follow, hold
@@ -136,7 +127,7 @@ def test_every_remembered_sample_falls_into_a_leaf_of_its_own_class():
     x, y = blobs(60, 3)
     state, work = taught(x, y, 3)
     parts, seen = layout.parts_of(state), layout.work_of(work, state)
-    trees.grow(parts.forest, 0, parts.memory, 60, seen.room, 12345.0)
+    growing.grow(parts.forest, 0, parts.memory, 60, seen.room, 12345.0)
     for place in range(60):
         leaf = trees.leaf_of(parts.forest, 0, parts.memory.samples[place])
         assert -1.0 - parts.forest.feature[0, leaf] == parts.memory.labels[place]
@@ -205,8 +196,8 @@ def test_without_labels_the_source_alone_is_trusted_and_one_dispute_on_a_clean_s
 
 
 def unfamiliar(verified):
-    """A standing on samples that are far from those of the source."""
-    return Standing(sourced=True, verified=verified, credit=credit(100.0), boldness=1.0)
+    """The grounds on samples that are far from those of the source."""
+    return Grounds(sourced=True, verified=verified, credit=credit(100.0), boldness=1.0)
 
 
 def test_a_source_counts_more_while_samples_look_like_its_own():
@@ -215,8 +206,8 @@ def test_a_source_counts_more_while_samples_look_like_its_own():
     weights = {}
     for shift in (0.0, 0.6, 100.0):
         mixture = np.zeros(2)
-        standing = Standing(sourced=True, verified=1e9, credit=credit(shift), boldness=1.0)
-        trusted_into(trust, standing, source, blend, mixture)
+        grounds = Grounds(sourced=True, verified=1e9, credit=credit(shift), boldness=1.0)
+        trusted_into(trust, grounds, source, blend, mixture)
         weights[shift] = mixture[0] - mixture[1]
     assert weights[0.0] > weights[0.6] > weights[100.0] == pytest.approx(0.0, abs=1e-6)
     assert credit(0.0) == CREDIT

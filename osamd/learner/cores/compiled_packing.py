@@ -10,7 +10,7 @@ from osamd.accounting.lean_books import put_accounts, take_accounts
 from osamd.compiled.lowering import jit, lower
 from osamd.numerics import Array
 from osamd.preset import state as layout
-from osamd.preset.forest import grow_again
+from osamd.preset.growing import grow_again
 from osamd.preset.packing import put_state, take_state
 from osamd.preset.state import parts_of, work_of
 

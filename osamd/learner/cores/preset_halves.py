@@ -15,7 +15,8 @@ from osamd.learner.cores.block_playing import compiled_block
 from osamd.learner.decision import Said, counting, refused
 from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
-from osamd.preset.arbiter import POWER, boldness, dissent, likeliest
+from osamd.preset.arbiter import POWER, dissent, likeliest
+from osamd.preset.grounds import boldness
 from osamd.preset.pending import close_to_pending
 from osamd.preset.round import gather, learn, opine, remember
 
