@@ -98,13 +98,6 @@ def margin_of_error(distance: float, features: int) -> float:
     return features * distance / 2.0**22 + math.sqrt(features * distance) / 2.0**17 + features / 2.0**34
 
 
-def least_of_eight(values: Any, at: int) -> float:
-    """The least of eight values, without branches."""
-    first = min(min(values[at], values[at + 1]), min(values[at + 2], values[at + 3]))
-    second = min(min(values[at + 4], values[at + 5]), min(values[at + 6], values[at + 7]))
-    return float(min(first, second))
-
-
 def shortlist(nearby: Nearby, count: int, features: int) -> tuple[int, float]:
     """Write the places of samples that may be among the nearest into `listed`; returns how many there are, and the
     rough distance beyond which none of them is one after all."""
@@ -112,16 +105,11 @@ def shortlist(nearby: Nearby, count: int, features: int) -> tuple[int, float]:
     for j in range(least.shape[0]):
         least[j] = math.inf
     found, within = 0, math.inf
-    k = 0
-    while k < count:
-        if k + 8 <= count and least_of_eight(rough, k) > within:
-            k += 8  # none of these; most samples are passed over so
-            continue
+    for k in range(count):
         value = float(rough[k])
-        k += 1
         if value > within:
             continue
-        listed[found] = k - 1
+        listed[found] = k
         found += 1
         j = least.shape[0] - 1
         if value < least[j]:
