@@ -34,7 +34,7 @@ from osamd.preset.linear_models import evenly, scores_into, softmax_in_place
 from osamd.preset.memory import carry_over, digest_memory, keep
 from osamd.preset.neighbours import neighbours_opinion
 from osamd.preset.regression import NEWEST, drop, refit, restate
-from osamd.preset.scale import HORIZON, RENEWED, Scale, follow, hold, note_source, shift_from_source, standardise_into
+from osamd.preset.scale import RENEWED, SETTLED, Scale, follow, hold, note_source, shift_from_source, standardise_into
 from osamd.preset.state import (
     BAYES,
     FAST_BAYES,
@@ -96,9 +96,9 @@ def opine(state: Any, part: PresetParts, seen: Work, x: Any, u: float, sigma: fl
 
 
 def grounds_of(state: Any) -> Grounds:
-    """What the arbiter goes by."""
-    sourced = state[SOURCED] > 0.0
-    return Grounds(sourced, state[VERIFIED], credit(max(0.0, state[SHIFT])), boldness(sourced, state[KEPT]))
+    """What the arbiter goes by. There is no credit while nobody knows what the samples of the source looked like."""
+    sourced, known = state[SOURCED] > 0.0, state[SHIFT] >= 0.0
+    return Grounds(sourced, state[VERIFIED], credit(state[SHIFT]) if known else 1.0, boldness(sourced, state[KEPT]))
 
 
 def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
@@ -157,10 +157,10 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
 
 def compare_with_source(state: Any, scale: Scale) -> None:
     """Note how far samples have moved from those of the source. Where no rows of the source were given, the samples of
-    the first HORIZON rounds stand for them."""
+    the first SETTLED rounds stand for them."""
     if state[SHIFT] >= 0.0:
         state[SHIFT] = shift_from_source(scale)
-    elif state[ROUNDS] >= HORIZON:
+    elif state[ROUNDS] >= SETTLED:
         note_source(scale)
         state[SHIFT] = 0.0
 

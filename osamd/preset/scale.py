@@ -23,6 +23,9 @@ HORIZON = 250.0
 2 eta C = 1 / 250 per round."""
 CLIP = 5.0
 """Standardised features are clipped here: a larger value is an outlier, and says only that it is large."""
+SETTLED = 4.0 * HORIZON
+"""After this many rounds, the samples so far may stand for those of a source that came without rows. Were they fewer,
+the long and the recent means would be nearly the same even on a stream that drifts."""
 STEADY = 20.0
 """After this many rounds, deviations are trusted enough to clip values more than CLIP + 1 of them away."""
 RENEWED = 1.5

@@ -252,7 +252,7 @@ def test_a_file_from_before_samples_were_compared_with_the_source_goes_on(tmp_pa
     assert again._core.state[SHIFT] > 0.0
 
 
-def held_for_a_while(rounds=300):
+def held_for_a_while(rounds=1200):
     """A default learner with a source that has played some rounds."""
     generator = np.random.default_rng(0)
     y = generator.integers(0, 2, rounds)
