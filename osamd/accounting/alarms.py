@@ -33,6 +33,8 @@ MIX_CHANGE = 0.25
 is never farther off. One that decides on a single class is, unless that class has 3/4 of the labels."""
 MORE_DISAGREEMENT, LEAST_DISAGREEMENT = 1.5, 0.02
 """Disagreement has grown if it exceeds both this multiple of its earlier value, and that value plus this much."""
+LEAST_FALL = 0.1
+"""A fall of the accuracy by less than this is no alarm: samples may have become a little harder."""
 BLOCKS = 10
 """The window is cut into this many parts, whose means show how much its mean varies, since rounds are correlated."""
 
@@ -100,6 +102,19 @@ def worse_than_source(meter: Array) -> Finding | None:
         f"The unchanged source model would have been right more often in the last {found.rounds} rounds: by"
         f" {-100.0 * found.high:.1f} to {-100.0 * found.low:.1f} points.",
         "Go back to the source model, and start again from it.",
+    )
+
+
+def fell(meter: Array) -> Finding | None:
+    """Whether the decisions of the window are right far less often than those of all rounds."""
+    level = 1.0 - 2.0 * FALSE_ALARM
+    ever, now = accuracy(meter, level=level), accuracy(meter, window=True, level=level)
+    if not ever.known or now.high >= ever.low - LEAST_FALL:
+        return None
+    return Finding(
+        f"At most {percent(now.high)} of the last {now.rounds} decisions are right, against at least"
+        f" {percent(ever.low)} of all {ever.rounds}.",
+        "Something has changed: answer its queries, or raise the budget until it has learned the new state of things.",
     )
 
 

@@ -1,8 +1,9 @@
 """Health: how a learner does in its last rounds, in one of three words, with the reason and what to do about it.
 
 - *alarm*: something is almost certainly wrong. With enough labels: a constant decision or the source model would do
-  better, one class takes all decisions, or the target accuracy is missed. With nobody answering: the mix of decisions
-  is far from the mix of known labels, or the experts disagree far more than before.
+  better, one class takes all decisions, the target accuracy is missed, or the accuracy has fallen far below that of
+  all rounds. With nobody answering: the mix of decisions is far from the mix of known labels, or the experts disagree
+  far more than before.
 - *unknown*: there is too little evidence: too few labels, or nobody answers.
 - *fine*: there are enough labels, and no alarm is raised.
 """
@@ -21,6 +22,7 @@ from osamd.accounting.alarms import (
     Finding,
     below_target,
     disagreement_grew,
+    fell,
     mix_left,
     one_class,
     percent,
@@ -139,6 +141,7 @@ def _judged(
             or one_class(meter, window, names)
             or worse_than_source(meter)
             or below_target(found, target)
+            or fell(meter)
         )
         if alarm:
             return "alarm", alarm

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from simulated import NEVER, Rounds, drawn, metered, steady
+from scipy.special import ndtri
+from simulated import NEVER, WINDOW, Rounds, drawn, metered, steady
 
 from osamd.accounting.accuracy import LABELS_NEEDED
-from osamd.accounting.alarms import DESERVED, FALSE_ALARM, MIX_CHANGE, SILENT
+from osamd.accounting.alarms import DESERVED, FALSE_ALARM, LEAST_FALL, MIX_CHANGE, SILENT
 from osamd.accounting.gain import gain
 from osamd.accounting.health import health
 from osamd.accounting.meter import confirm, expect, open_meter
@@ -241,6 +242,21 @@ def test_a_learner_worse_than_its_source_raises_the_alarm_in_points_and_one_as_g
         sum(one.why.startswith("The unchanged source model would have been right more often") for one in worse) >= 180
     )
     assert sum(one.state == "alarm" for one in alike) <= 500 * (FALSE_ALARM + 0.01)
+
+
+def fallen(seed, now, rounds=6000):
+    """Rounds that are right in 90 % of the cases, and in the last WINDOW rounds in a share of `now`."""
+    skill = np.full(rounds, ndtri(0.9))
+    skill[-WINDOW:] = ndtri(now)
+    return drawn(seed, skill, (0.1, 0.03))
+
+
+def test_a_learner_that_falls_far_below_what_it_was_raises_the_alarm_and_one_that_falls_a_little_hardly_ever():
+    share, found = alarms(fallen(seed, 0.55) for seed in range(200))
+    assert share >= 0.9
+    assert sum("against at least" in one.why for one in found) >= 0.9 * share * len(found)
+    assert all(one.remedy for one in found if one.collapsed)
+    assert alarms(fallen(seed, 0.9 - LEAST_FALL) for seed in range(500))[0] <= 2.0 * FALSE_ALARM
 
 
 def test_a_target_is_missed_kept_or_cannot_be_told():
