@@ -93,9 +93,9 @@ def margin_of_error(distance: float, features: int) -> float:
 
     Values are at most 5, so single precision moves a difference by less than 20 / 2^24, and a squared distance D in d
     features by less than 40 sqrt(d D) / 2^24 + 400 d / 2^48, and by d D / 2^24 in the sum. Twice that is allowed, once
-    for the last of the nearest and once for the sample, with some room.
+    for the last of the nearest and once for the sample, with some room, and sqrt(d D) <= (d D + 1) / 2.
     """
-    return features * distance / 2.0**22 + math.sqrt(features * distance) / 2.0**17 + features / 2.0**34
+    return features * (distance + 1.0) / 2.0**17
 
 
 def shortlist(nearby: Nearby, count: int, features: int) -> tuple[int, float]:
