@@ -109,11 +109,14 @@ def fell(meter: Array) -> Finding | None:
     """Whether the decisions of the window are right far less often than those of all rounds."""
     level = 1.0 - 2.0 * FALSE_ALARM
     ever, now = accuracy(meter, level=level), accuracy(meter, window=True, level=level)
-    if not ever.known or now.high >= ever.low - LEAST_FALL:
+    if not ever.known or not now.known:
+        return None
+    fall, stray = ever.value - now.value, math.hypot(ever.value - ever.low, now.high - now.value)
+    if fall - stray <= LEAST_FALL:
         return None
     return Finding(
-        f"At most {percent(now.high)} of the last {now.rounds} decisions are right, against at least"
-        f" {percent(ever.low)} of all {ever.rounds}.",
+        f"About {percent(now.value)} of the last {now.rounds} decisions are right, against {percent(ever.value)} of all"
+        f" {ever.rounds}: a fall by at least {100.0 * (fall - stray):.0f} points.",
         "Something has changed: answer its queries, or raise the budget until it has learned the new state of things.",
     )
 
