@@ -406,6 +406,7 @@ def test_people_log_in_with_a_token_and_come_back_to_where_they_were(browser, se
     watched = Watched(browser, guarded.url, viewport=DESKTOP, expected="401|403")
     page = watched.open("/label")
     page.wait_for_url("**/login?next=%2Flabel")
+    expect(page.locator("#token")).to_be_focused()  # the browser does so a moment after the page has loaded
     page.keyboard.press("Enter")
     expect(page.locator("#error")).to_contain_text("Type or paste")
     page.fill("#token", "wrong")
