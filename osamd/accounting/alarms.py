@@ -115,8 +115,9 @@ def fell(meter: Array) -> Finding | None:
     if fall - stray <= LEAST_FALL:
         return None
     return Finding(
-        f"About {percent(now.value)} of the last {now.rounds} decisions are right, against {percent(ever.value)} of all"
-        f" {ever.rounds}: a fall by at least {100.0 * (fall - stray):.0f} points.",
+        f"About {percent(max(0.0, now.value))} of the last {now.rounds} decisions are right, against"
+        f" {percent(min(1.0, ever.value))} of all {ever.rounds}: a fall by at least"
+        f" {100.0 * (fall - stray):.0f} points.",
         "Something has changed: answer its queries, or raise the budget until it has learned the new state of things.",
     )
 
