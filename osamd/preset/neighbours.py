@@ -23,6 +23,9 @@ VOTERS = 3
 WIDTH = 2.0
 BLANK = 0.1
 """A vote shared evenly among the classes: no neighbourhood is certain."""
+GROUP = 8
+"""The number of samples whose least rough distance is looked at before the samples are. Every capacity of the memory is
+a multiple of it."""
 
 
 class Nearby(NamedTuple):
@@ -30,10 +33,12 @@ class Nearby(NamedTuple):
 
     rough: Any
     """The squared distances, in single precision."""
+    groups: Any
+    """The least rough distance in each group of samples."""
     least: Any
     """The least of these, increasing."""
     listed: Any
-    """The places of samples that may be among the nearest."""
+    """The groups that may hold one of the nearest."""
     away: Any
     """Their exact squared distances, each at its place."""
     near: Any
@@ -42,11 +47,12 @@ class Nearby(NamedTuple):
 
 def cut_nearby(vector: Any, at: int, sizes: Sizes) -> Any:
     rough, at = cut_single(vector, at, sizes.capacity)
+    groups, at = cut_single(vector, at, sizes.capacity // GROUP)
     least, at = cut(vector, at, VOTERS)
-    listed, at = cut(vector, at, sizes.capacity)
+    listed, at = cut(vector, at, sizes.capacity // GROUP)
     away, at = cut(vector, at, sizes.capacity)
     near, at = cut(vector, at, VOTERS)
-    return Nearby(rough, least, listed, away, near), at
+    return Nearby(rough, groups, least, listed, away, near), at
 
 
 def neighbours_opinion(memory: Memory, digest: Digest, count: int, nearby: Nearby, z: Any, own: Any) -> None:
@@ -99,26 +105,36 @@ def margin_of_error(distance: float, features: int) -> float:
 
 
 def shortlist(nearby: Nearby, count: int, features: int) -> tuple[int, float]:
-    """Write the places of samples that may be among the nearest into `listed`; returns how many there are, and the
-    rough distance beyond which none of them is one after all."""
-    rough, least, listed = nearby.rough, nearby.least, nearby.listed
-    for j in range(least.shape[0]):
+    """Write the groups that may hold one of the nearest into `listed`; returns how many there are, and the rough
+    distance beyond which no sample is one of the nearest.
+
+    With w groups, group j holds the places j, j + w, j + 2 w, ...: their least distances are then found for many groups
+    at once. As many groups as there are voters bound the distance of the last voter.
+    """
+    rough, groups, least, listed = nearby.rough, nearby.groups, nearby.least, nearby.listed
+    width, last = (count + GROUP - 1) // GROUP, least.shape[0] - 1
+    for k in range(count, GROUP * width):
+        rough[k] = math.inf
+    for j in range(width):
+        groups[j] = rough[j]
+    for row in range(1, GROUP):
+        for j in range(width):
+            groups[j] = min(groups[j], rough[row * width + j])
+    for j in range(last + 1):
         least[j] = math.inf
-    found, within = 0, math.inf
-    for k in range(count):
-        value = float(rough[k])
-        if value > within:
-            continue
-        listed[found] = k
-        found += 1
-        j = least.shape[0] - 1
-        if value < least[j]:
-            while j > 0 and least[j - 1] > value:
-                least[j] = least[j - 1]
-                j -= 1
-            least[j] = value
-            last = least[least.shape[0] - 1]
-            within = last + margin_of_error(last, features)
+    for j in range(width):
+        value = float(groups[j])
+        if value < least[last]:
+            i = last
+            while i > 0 and least[i - 1] > value:
+                least[i] = least[i - 1]
+                i -= 1
+            least[i] = value
+    within, found = least[last] + margin_of_error(least[last], features), 0
+    for j in range(width):
+        if groups[j] <= within:
+            listed[found] = j
+            found += 1
     return found, within
 
 
@@ -126,23 +142,25 @@ def nearest(memory: Memory, count: int, z: Any, nearby: Nearby) -> int:
     """Find the places of the nearest and their squared distances; returns how many there are."""
     away, near, last = nearby.away, nearby.near, nearby.least.shape[0] - 1
     listed, within = shortlist(nearby, count, z.shape[0])
+    width = (count + GROUP - 1) // GROUP
     found = 0
-    for candidate in range(listed):
-        k = int(nearby.listed[candidate])
-        if nearby.rough[k] > within:  # there were closer ones later
-            continue
-        away[k] = squared_distance(z, memory.samples[k])
-        if found <= last:
-            j = found
-            found += 1
-        elif away[k] < away[int(near[last])]:
-            j = last
-        else:
-            continue
-        while j > 0 and away[int(near[j - 1])] > away[k]:
-            near[j] = near[j - 1]
-            j -= 1
-        near[j] = k
-        if found > last and away[int(near[last])] == 0.0:  # nobody can be closer than these
-            break
+    for row in range(GROUP):  # in the order of their places: of equally near samples the first counts
+        for group in range(listed):
+            k = row * width + int(nearby.listed[group])
+            if k >= count or nearby.rough[k] > within:
+                continue
+            away[k] = squared_distance(z, memory.samples[k])
+            if found <= last:
+                j = found
+                found += 1
+            elif away[k] < away[int(near[last])]:
+                j = last
+            else:
+                continue
+            while j > 0 and away[int(near[j - 1])] > away[k]:
+                near[j] = near[j - 1]
+                j -= 1
+            near[j] = k
+            if found > last and away[int(near[last])] == 0.0:
+                within = -1.0  # nobody can be closer than these
     return found
