@@ -49,6 +49,7 @@ NOT_FOR_USERS = {
     "osamd.accounting.target",
     "osamd.adapters",
     "osamd.adapters.onnx_graph",
+    "osamd.adapters.onnx_nodes",
     "osamd.checks",
     "osamd.errors",
     "osamd.evaluation",

@@ -69,6 +69,7 @@ REFERENCE: dict[str, list[str]] = {
         "osamd.evaluation.propositions",
         "osamd.evaluation.theory",
         "osamd.evaluation.arbiter_guarantee",
+        "osamd.evaluation.member_regret",
         "osamd.evaluation.answers",
         "osamd.evaluation.constants",
         "osamd.evaluation.intervals",

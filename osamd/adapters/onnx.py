@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike
 
 from osamd import __version__
 from osamd.adapters import needs
-from osamd.adapters.onnx_graph import Graph, X, first_of_the_likeliest, linear_probabilities, preset_probabilities
+from osamd.adapters.onnx_graph import first_of_the_likeliest, linear_probabilities, preset_probabilities
+from osamd.adapters.onnx_nodes import Graph, X
 from osamd.errors import InputError, reject, require_finite, require_numbers, require_whole
 from osamd.learner.cores.preset import PresetCore
 from osamd.learner.linear import OSAMD

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from osamd.adapters import needs
+from osamd.adapters.onnx_nodes import Graph, X
 from osamd.numerics import Array
 from osamd.preset import arbiter
 from osamd.preset import state as layout
@@ -21,71 +21,15 @@ from osamd.preset.bayes import Bayes
 from osamd.preset.forest import TREES, Forest, add_leaf
 from osamd.preset.grounds import Grounds
 from osamd.preset.memory import Memory
+from osamd.preset.mirror_descent import PASSES, RADIUS, MirrorDescent, size_of, step_of
 from osamd.preset.neighbours import BLANK, VOTERS, WIDTH
-from osamd.preset.round import grounds_of
+from osamd.preset.round import grounds_of, has_begun
 from osamd.preset.scale import CLIP, Scale
-from osamd.preset.state import EXPERTS, PresetParts
+from osamd.preset.state import VOICES, PresetParts
 from osamd.preset.student import SHARPNESS
 
-X = "x"
-"""The name of the samples."""
 EQUAL = 1e-12
 """Probabilities this close are equally likely: the rounding errors of both sides are a thousandth of it."""
-
-
-def package() -> Any:
-    """The package `onnx`, imported where it is used."""
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError:
-        raise needs("onnx", "onnx") from None
-    return onnx
-
-
-class Graph:
-    """Nodes and constants, in the order in which they are made."""
-
-    def __init__(self) -> None:
-        self.onnx = package()
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-
-    def constant(self, value: Any, dtype: Any = np.float64) -> str:
-        """A constant array; returns its name."""
-        name = f"c{len(self.constants)}"
-        array = np.asarray(value, dtype)
-        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
-        return name
-
-    def __call__(self, operator: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
-        """A node with one output; returns the output's name."""
-        (name,) = self.several(operator, *inputs, outs=[out or f"n{len(self.nodes)}"], **attributes)
-        return name
-
-    def several(self, operator: str, *inputs: str, outs: list[str], **attributes: Any) -> list[str]:
-        """A node with several outputs; returns their names."""
-        self.nodes.append(self.onnx.helper.make_node(operator, inputs, outs, **attributes))
-        return outs
-
-    def whole(self, *values: int) -> str:
-        """A constant list of whole numbers."""
-        return self.constant(values, np.int64)
-
-    def scores(self, rows: str, weights: Array) -> str:
-        """One score per class; the bias is last in each row of `weights`."""
-        product = self("MatMul", rows, self.constant(weights[:, :-1].T))
-        return self("Add", product, self.constant(weights[:, -1]))
-
-    def softmax(self, scores: str) -> str:
-        return self("Softmax", scores, axis=1)
-
-    def filled(self, value: Any, dtype: Any, columns: int) -> str:
-        """A row of constants, repeated for every sample."""
-        shape = self("Concat", self("Shape", X, start=0, end=1), self.whole(columns), axis=0)
-        return self("Expand", self.constant(value, dtype), shape)
 
 
 def preset_probabilities(graph: Graph, state: Array) -> str:
@@ -104,10 +48,11 @@ def preset_probabilities(graph: Graph, state: Array) -> str:
         "fast bayes": bayes(graph, parts.fast_bayes, z),
         "neighbours": neighbours(graph, parts.memory, count, classes, z),
         "forest": forest(graph, parts.forest, classes, z),
+        "osamd": mirror_descent(graph, parts.descent, classes, z) if has_begun(state) else evenly(graph, classes),
     }
     rest, by_expert, by_source = mixture_weights(parts, grounds_of(state))
     mixture = graph.constant(np.full((1, classes), rest))
-    weighted = [(by_expert[i], shares[name]) for i, name in enumerate(EXPERTS)]
+    weighted = [(by_expert[i], shares[name]) for i, name in enumerate(VOICES)]
     if sourced:
         weighted.append((by_source, graph.softmax(graph.scores(X, parts.source))))
     for weight, share in weighted:
@@ -122,7 +67,7 @@ def mixture_weights(parts: PresetParts, grounds: Grounds) -> tuple[float, Array,
     All three steps are affine in the probabilities, and the same for every class. So one class tells the weights, with
     a probability of 1 for one expert at a time.
     """
-    classes, experts = parts.student.shape[0], len(EXPERTS)
+    classes, voices = parts.student.shape[0], len(VOICES)
     sourced = grounds.sourced
 
     def first_class(shares: Array, source: float) -> float:
@@ -135,11 +80,16 @@ def mixture_weights(parts: PresetParts, grounds: Grounds) -> tuple[float, Array,
         arbiter.guarded_into(parts.arbiter.guard, trusted, of_source, flat, mixture)
         return float(mixture[0])
 
-    nobody = np.zeros(experts)
+    nobody = np.zeros(voices)
     alone = 0.0 if sourced else 1.0 / classes  # without a source, its place is taken by the uniform distribution
     rest = first_class(nobody, alone)
-    by_expert = np.array([first_class(np.eye(experts)[e], alone) - rest for e in range(experts)])
+    by_expert = np.array([first_class(np.eye(voices)[e], alone) - rest for e in range(voices)])
     return rest, by_expert, first_class(nobody, 1.0) - rest
+
+
+def evenly(graph: Graph, classes: int) -> str:
+    """The same probability for all classes."""
+    return graph.filled(np.full((1, classes), 1.0 / classes), np.float64, classes)
 
 
 def standardised(graph: Graph, scale: Scale) -> str:
@@ -160,7 +110,7 @@ def bayes(graph: Graph, found: Bayes, z: str) -> str:
 def neighbours(graph: Graph, memory: Memory, count: int, classes: int, z: str) -> str:
     """The votes of the nearest remembered samples; of equally near ones the first in the memory, as in the learner."""
     if count == 0:
-        return graph.filled(np.full((1, classes), 1.0 / classes), np.float64, classes)
+        return evenly(graph, classes)
     away = distances(graph, memory.columns[:, :count], z)
     voters = min(VOTERS, count)
     near, places = graph.several(
@@ -280,6 +230,31 @@ def flat_nodes(found: Forest, classes: int) -> dict[str, Any]:
         "shares": np.array(shares),
         "depth": deepest,
     }
+
+
+def mirror_descent(graph: Graph, found: MirrorDescent, classes: int, z: str) -> str:
+    """The paper's OSAMD: the student's probabilities, after it has adapted to the teacher's pseudolabel."""
+    rows = found.student.shape[0]
+    squares = graph("ReduceSum", graph("Mul", z, z), graph.whole(1), keepdims=1)
+    length = graph("Sqrt", graph("Add", squares, graph.constant(1.0)))
+    taught = graph("Div", graph.scores(z, found.teacher), length)
+    before = graph("Div", graph.scores(z, found.student), length)
+    if rows == 1:
+        target = graph("Cast", graph("GreaterOrEqual", taught, graph.constant(0.0)), to=graph.onnx.TensorProto.DOUBLE)
+    else:
+        best = graph("ArgMax", taught, axis=1, keepdims=0)
+        target = graph("Gather", graph.constant(np.eye(classes)), best, axis=0)
+    step, size = graph.constant(step_of(rows)), graph.constant(size_of(found.student))
+    twice, moved = graph("Mul", before, graph.constant(2.0)), graph.filled(np.zeros((1, rows)), np.float64, rows)
+    for _ in range(PASSES):
+        change = graph("ReduceSum", graph("Mul", moved, graph("Sub", moved, twice)), graph.whole(1), keepdims=1)
+        norm = graph("Sqrt", graph("Max", graph("Add", size, change), graph.constant(RADIUS * RADIUS)))
+        scores = graph("Mul", graph("Sub", before, moved), graph("Div", graph.constant(RADIUS), norm))
+        shares = graph("Sigmoid", scores) if rows == 1 else graph.softmax(scores)
+        moved = graph("Mul", step, graph("Sub", shares, target))
+    if rows == 1:
+        return graph("Concat", graph("Sub", graph.constant(1.0), shares), shares, axis=1)
+    return shares
 
 
 def linear_probabilities(graph: Graph, weights: Array) -> str:

@@ -39,10 +39,10 @@ from osamd.numerics import Array
 from osamd.paper.scores import UNLABELLED
 from osamd.preset.arbiter import DOUBTS, GUARD_DOUBT, GUARD_SHARE, POWER, Arbiter, doubted, guard_prior, limits
 from osamd.preset.round import learn, observe
-from osamd.preset.state import CLASSES, EXPERTS, RATE, SOURCED, Work, open_work, parts_of, work_of
+from osamd.preset.state import CLASSES, RATE, SOURCED, VOICES, Work, open_work, parts_of, work_of
 from osamd.streams.base import query_generator
 
-MEMBERS = ("trusted", "source", *EXPERTS)
+MEMBERS = ("trusted", "source", *VOICES)
 """The guard's members for linear models, in the order of its weights."""
 NETWORK_MEMBERS = ("trusted", "source", "student", "teacher")
 """The guard's members for networks."""

@@ -130,7 +130,7 @@ def order(
     part, labelled = arbiter_in(arbiter), y != UNLABELLED
     counts[VERIFIED] *= 1.0 - FADING * rate
     if labelled:
-        arbitrate(part, True, seen_in(work, work.shape[0] // WORK), y, weight)
+        arbitrate(part, True, seen_in(work, work.shape[0] // WORK), y, weight, 1.0)
         counts[VERIFIED] += 1.0
     fall_back(part, rate, True)  # last: the guarantee is about the weights that decided
     fits = usual(counts, size)

@@ -37,7 +37,7 @@ from osamd.streams.base import query_generator
 if TYPE_CHECKING:
     from osamd.learner.linear import OSAMD
 
-VERSION = 2
+VERSION = 3
 """The version of the format. A reader refuses versions it does not know."""
 HEADER = struct.Struct("<B8s16s16sIIH")
 """Version, digest of the settings, state and increment of the generator, expired and pending queries, size of JSON."""

@@ -12,10 +12,10 @@ and the weights return to their start by a fixed share per label that the budget
 So trust is earned by labels, and lost when they stop. While samples look like those of the source, its weight counts
 several times, since there is no reason to doubt it but the labels, and a few of these may be wrong or mislead.
 
-*Guard.* The trusted mixture, the source, and every expert again, this time with losses weighted by c / p, where p is
-the probability with which the label was asked for and c the least that p can be. With these weights the losses on the
-labels stand for those of all rounds, whichever rounds the query prefers. It is an expert algorithm with a proof: see
-`osamd.evaluation.arbiter_guarantee` and the page on guarantees. The guard decides.
+*Guard.* The trusted mixture, the source, every expert again, and for linear models the paper's OSAMD, this time with
+losses weighted by c / p, where p is the probability with which the label was asked for and c the least that p can be.
+With these weights the losses on the labels stand for those of all rounds, whichever rounds the query prefers. It is an
+expert algorithm with a proof: see `osamd.evaluation.arbiter_guarantee` and the page on guarantees. The guard decides.
 
 Plain enough to be compiled; `shares` holds the experts' probabilities, one expert after the other.
 """
@@ -81,13 +81,14 @@ class Arbiter(NamedTuple):
     trust: Any
     """Weights of the source at every level of doubt, then those of the blend."""
     guard: Any
-    """Weights of the trusted mixture, of the source, then of every expert."""
+    """Weights of the trusted mixture, of the source, of every expert, then of others that speak to it alone."""
 
 
-def cut_arbiter(vector: Any, at: int, experts: int) -> Any:
+def cut_arbiter(vector: Any, at: int, experts: int, others: int = 0) -> Any:
+    """The parts, for the experts of the blend and for others that speak to the guard alone."""
     losses, at = cut(vector, at, experts)
     trust, at = cut(vector, at, 2 * len(DOUBTS))
-    guard, at = cut(vector, at, 2 + experts)
+    guard, at = cut(vector, at, 2 + experts + others)
     return Arbiter(losses, trust, guard), at
 
 
@@ -133,23 +134,25 @@ def likeliest(mixture: Any) -> tuple[int, float]:
     return best, mixture[best] - second
 
 
-def dissent(losses: Any, shares: Any, sourced: bool, boldness: float, decision: int) -> float:
-    """The weight, from 0 to 1, of the blend's experts that prefer another class than the decision."""
-    classes, least = shares.shape[0] // losses.shape[0], least_loss(losses, sourced)
+def dissent(losses: Any, opinions: Any, sourced: bool, boldness: float, decision: int) -> float:
+    """The weight, from 0 to 1, of the blend's experts that prefer another class than the decision.
+
+    `opinions` holds their probabilities, one row per expert.
+    """
+    least = least_loss(losses, sourced)
     apart = total = 0.0
     for e in range(0 if sourced else 1, losses.shape[0]):
         weight = math.exp(boldness * (least - handicapped(losses, e, sourced)))
         total += weight
-        for c in range(classes):
-            if shares[e * classes + c] > shares[e * classes + decision]:
+        for c in range(opinions.shape[1]):
+            if opinions[e, c] > opinions[e, decision]:
                 apart += weight
                 break
     return apart / total
 
 
-def weigh(losses: Any, shares: Any, y: int) -> None:
+def weigh(losses: Any, shares: Any, classes: int, y: int) -> None:
     """Update each expert's loss by the label."""
-    classes = shares.shape[0] // losses.shape[0]
     for e in range(losses.shape[0]):
         share = shares[e * classes + y]
         losses[e] = DISCOUNT * losses[e] - math.log(DOUBT + (1.0 - DOUBT) * share)
@@ -198,13 +201,13 @@ def trusted_into(trust: Any, grounds: Grounds, source: Any, blend: Any, trusted:
         trusted[c] /= total
 
 
-def verify(trust: Any, source: float, blend: float, classes: int) -> None:
-    """Weigh source and blend by the probability that each gave to the label."""
+def verify(trust: Any, source: float, blend: float, classes: int, counts: float) -> None:
+    """Weigh source and blend by the probability that each gave to the label, which counts so much."""
     levels = trust.shape[0] // 2
     total = 0.0
     for j in range(levels):
-        trust[j] *= doubted(source, DOUBTS[j], classes)
-        trust[levels + j] *= doubted(blend, DOUBTS[j], classes)
+        trust[j] *= doubted(source, DOUBTS[j], classes) ** counts
+        trust[levels + j] *= doubted(blend, DOUBTS[j], classes) ** counts
         total += trust[j] + trust[levels + j]
     for j in range(2 * levels):
         trust[j] /= total
@@ -254,12 +257,15 @@ def consult(arbiter: Arbiter, grounds: Grounds, seen: Any) -> tuple[int, int, fl
     return label, pseudolabel, margin
 
 
-def arbitrate(arbiter: Arbiter, sourced: bool, seen: Any, y: int, weight: float) -> None:
-    """Update all three steps by the label, whose loss has this weight in the guard; `seen` is that of `consult`."""
+def arbitrate(arbiter: Arbiter, sourced: bool, seen: Any, y: int, weight: float, counts: float) -> None:
+    """Update all three steps by the label; `seen` is that of `consult`.
+
+    Its loss has this `weight` in the guard, and the label `counts` so much in the trust.
+    """
     keep_guard(arbiter.guard, seen.trusted, seen.source, seen.shares, y, weight)
     if sourced:
-        verify(arbiter.trust, seen.source[y], seen.blend[y], seen.blend.shape[0])
-    weigh(arbiter.losses, seen.shares, y)
+        verify(arbiter.trust, seen.source[y], seen.blend[y], seen.blend.shape[0], counts)
+    weigh(arbiter.losses, seen.shares, seen.blend.shape[0], y)
 
 
 def fall_back(arbiter: Arbiter, rate: float, with_source: bool) -> None:

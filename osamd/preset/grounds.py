@@ -16,6 +16,12 @@ FEW = 60.0
 points at 5 % of the labels and 0.2 at 10 %; with 20 it gains nothing."""
 
 
+TIES = 0.5
+"""How much a label counts in the trust if the mixture was undecided: it tells little about who is right elsewhere. Most
+labels are asked for there. If all labels counted fully, the worst of 30 seeds with 20 % of wrong labels would lose 1.3
+points where nothing drifts, and not 0.5 (twelve settings, seeds 100 to 129)."""
+
+
 class Grounds(NamedTuple):
     """The grounds of one round."""
 
@@ -36,6 +42,15 @@ def credit(shift: float) -> float:
     [8.0, 7.8, 2.8, 1.0]
     """
     return float(CREDIT ** (1.0 / (1.0 + (shift / UNFAMILIAR) ** 4.0)))
+
+
+def evidence(margin: float) -> float:
+    """How much a label counts in the trust, if the mixture that decided was so far ahead for its likeliest class.
+
+    >>> [evidence(margin) for margin in (0.0, 0.5, 1.0)]
+    [0.5, 0.75, 1.0]
+    """
+    return TIES + (1.0 - TIES) * margin
 
 
 def boldness(sourced: bool, labels: float) -> float:

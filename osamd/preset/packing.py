@@ -33,6 +33,8 @@ def put_state(out: Any, at: int, state: Array, reference: Array) -> int:
     at = _put_memory(out, at, part.memory, count, part.student.shape[0])
     for one, other in ((part.source, expected.source), (part.student, expected.student)):
         at = put_numbers(out, at, one.reshape(one.size), other.reshape(other.size))
+    for rows in (part.descent.teacher, part.descent.student):
+        at = put_numbers(out, at, rows.reshape(rows.size), np.zeros(rows.size))
     for fit in (part.regression, part.fast_regression):
         at = put_numbers(out, at, fit.weights.reshape(fit.weights.size), np.zeros(fit.weights.size))
         at = _put_duals(out, at, fit, count)
@@ -63,6 +65,8 @@ def take_state(data: Any, at: int, state: Array, reference: Array) -> int:
     at = _take_memory(data, at, part.memory, count, part.student.shape[0])
     for one, other in ((part.source, expected.source), (part.student, expected.student)):
         at = take_numbers(data, at, one.reshape(one.size), other.reshape(other.size))
+    for rows in (part.descent.teacher, part.descent.student):
+        at = take_numbers(data, at, rows.reshape(rows.size), np.zeros(rows.size))
     for fit in (part.regression, part.fast_regression):
         at = take_numbers(data, at, fit.weights.reshape(fit.weights.size), np.zeros(fit.weights.size))
         at = _take_duals(data, at, fit, count)

@@ -1,13 +1,13 @@
 """One round of the linear preset: `observe` decides and says whether to ask; `learn` takes the label, or none.
 
     z = clip((x - centre) / deviation)                             scale
-    p_e: student, regressions, Bayes, neighbours, forest           experts
+    p_e: student, regressions, Bayes, neighbours, forest           experts, and the paper's OSAMD
     blend = sum_e a_e p_e,  a_e ~ exp(-L_e)                        arbiter: pseudolabel
     trusted = source against blend                                 arbiter: trust earned by labels
-    p = guard over trusted, source and experts                     arbiter: decision
+    p = guard over trusted, source, experts and the paper's OSAMD  arbiter: decision
     ask with probability max(floor, sigma / (sigma + m^POWER))     m: the margin of p and the blend, half and half
 
-    with a label: arbiter, memory, regressions, Bayes, forest;  in every round: scale, student
+    with a label: arbiter, memory, regressions, Bayes, forest;  in every round: OSAMD, scale, student
 
 `observe` leaves the state as it is and writes into `work`, which `learn` then reads.
 """
@@ -28,13 +28,24 @@ from osamd.preset.arbiter import (
 )
 from osamd.preset.bayes import REACH, bayes_opinion, count_in, recount, settle
 from osamd.preset.forest import TREES, count_in_leaves, forest_opinion
-from osamd.preset.grounds import Grounds, boldness, credit
+from osamd.preset.grounds import Grounds, boldness, credit, evidence
 from osamd.preset.growing import grow, refresh
 from osamd.preset.linear_models import evenly, scores_into, softmax_in_place
 from osamd.preset.memory import carry_over, digest_memory, keep
+from osamd.preset.mirror_descent import descend, descent_opinion, keep_in_ball, rescale, start_descent
 from osamd.preset.neighbours import neighbours_opinion
 from osamd.preset.regression import NEWEST, drop, refit, restate
-from osamd.preset.scale import RENEWED, SETTLED, Scale, follow, hold, note_source, shift_from_source, standardise_into
+from osamd.preset.scale import (
+    FIRST_RENEWAL,
+    RENEWED,
+    SETTLED,
+    Scale,
+    follow,
+    hold,
+    note_source,
+    shift_from_source,
+    standardise_into,
+)
 from osamd.preset.state import (
     BAYES,
     FAST_BAYES,
@@ -45,6 +56,7 @@ from osamd.preset.state import (
     KEPT,
     LINEAR,
     NEIGHBOURS,
+    OSAMD,
     RATE,
     REGRESSION,
     RENEWAL,
@@ -125,6 +137,15 @@ def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
     count = min(kept, part.memory.labels.shape[0])
     neighbours_opinion(part.memory, seen.digest, count, seen.nearby, seen.z, opinions[NEIGHBOURS])
     forest_opinion(part.forest, seen.z, seen.leaves, opinions[FOREST])
+    if has_begun(state):
+        descent_opinion(part.descent, seen.descended, seen.z, opinions[OSAMD])
+    else:
+        evenly(opinions[OSAMD])
+
+
+def has_begun(state: Any) -> bool:
+    """Whether the paper's OSAMD plays: it needs a scale, and a source or a label to begin with."""
+    return bool(state[RENEWAL] > FIRST_RENEWAL and (state[SOURCED] > 0.0 or state[KEPT] > 0.0))
 
 
 def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> None:
@@ -132,13 +153,19 @@ def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> Non
 
     `weight` is c / p, the least probability of asking divided by that of this query; 0 if the label was not asked for.
     """
-    part, seen = parts_of(state), work_of(work, state)
+    take_in(state, parts_of(state), work_of(work, state), pseudolabel, y, weight)
+
+
+def take_in(state: Any, part: PresetParts, seen: Work, pseudolabel: int, y: int, weight: float) -> None:
+    """The second half of the round, where the parts are at hand."""
     sourced = state[SOURCED] > 0.0
     state[VERIFIED] *= 1.0 - FADING * state[RATE]
     if y != UNLABELLED:
-        arbitrate(part.arbiter, sourced, seen, y, weight)
+        arbitrate(part.arbiter, sourced, seen, y, weight, evidence(likeliest(seen.mixture)[1]))
         state[VERIFIED] += 1.0
     fall_back(part.arbiter, state[RATE], sourced)  # last: the guarantee is about the weights that decided
+    if has_begun(state):
+        descend(part.descent, seen.descended, seen.z, seen.opinions[OSAMD], y)
     state[ROUNDS] += 1.0
     follow(part.scale, seen.x, state[ROUNDS])
     if sourced:
@@ -167,6 +194,7 @@ def compare_with_source(state: Any, scale: Scale) -> None:
 
 def renew(state: Any, part: PresetParts, seen: Work) -> None:
     """Hold the present scale, and convert the memory, and what was learned from it, to that scale."""
+    is_first = state[RENEWAL] <= FIRST_RENEWAL
     state[RENEWAL] = RENEWED * state[ROUNDS]
     kept = int(state[KEPT])
     count = min(kept, part.memory.labels.shape[0])
@@ -174,6 +202,12 @@ def renew(state: Any, part: PresetParts, seen: Work) -> None:
         centre, inverse = part.scale.centre[i], part.scale.inverse[i]
         hold(part.scale, i)
         carry_over(part.memory, count, i, centre, inverse, part.scale)
+        rescale(part.descent.teacher, i, centre, inverse, part.scale)
+        rescale(part.descent.student, i, centre, inverse, part.scale)
+    if is_first and state[SOURCED] > 0.0:
+        start_descent(part.descent, part.scale, part.student)
+    keep_in_ball(part.descent.teacher)
+    keep_in_ball(part.descent.student)
     restate(part.regression, part.memory, count)
     restate(part.fast_regression, part.memory, count)
     recount(part.fast_bayes, part.memory, kept, REACH[0])

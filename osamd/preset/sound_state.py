@@ -14,6 +14,7 @@ from osamd.preset.bayes import LEAST_SPREAD, REACH, Bayes
 from osamd.preset.forest import Forest
 from osamd.preset.growing import MODULUS
 from osamd.preset.memory import LEAST, MOST, Memory
+from osamd.preset.mirror_descent import RADIUS
 from osamd.preset.scale import CLIP, FIRST_RENEWAL, HORIZON, RENEWED, Scale
 from osamd.preset.state import PresetParts
 
@@ -43,6 +44,8 @@ def check_state(parts: PresetParts, rounds: int) -> None:
     for name in ("regression", "fast_regression"):
         for part in ("weights", "duals"):
             require_finite_in(f"{name}.{part}", getattr(getattr(parts, name), part))
+    for name, part in parts.descent._asdict().items():
+        require_within(f"descent.{name}", part, -RADIUS - ROUNDING, RADIUS + ROUNDING)
     _check_bayes("fast_bayes", parts.fast_bayes, REACH[0])
     _check_bayes("bayes", parts.bayes, REACH[1])
     _check_forest(parts.forest, features, classes, parts.head[layout.KEPT])

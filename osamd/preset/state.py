@@ -12,6 +12,7 @@ from osamd.preset.bayes import Bayes, cut_bayes, settle
 from osamd.preset.forest import TREES, Forest, cut_forest
 from osamd.preset.growing import Room, cut_room
 from osamd.preset.memory import LEAST, MOST, Digest, Memory, cut_digest, cut_memory
+from osamd.preset.mirror_descent import Descended, MirrorDescent, cut_descended, cut_descent, rows_for, start_descent
 from osamd.preset.neighbours import Nearby, cut_nearby
 from osamd.preset.regression import Regression, cut_regression
 from osamd.preset.scale import FIRST_RENEWAL, Scale, cut_scale
@@ -19,7 +20,9 @@ from osamd.preset.views import Sizes, cut, named
 
 EXPERTS = ("student", "regression", "fast regression", "bayes", "fast bayes", "neighbours", "forest")
 """The experts of the blend, in the order of their shares; the source, which never changes, is not among them."""
-STUDENT, REGRESSION, FAST_REGRESSION, BAYES, FAST_BAYES, NEIGHBOURS, FOREST = range(len(EXPERTS))
+VOICES = (*EXPERTS, "osamd")
+"""All whose shares the guard hears besides the source: the experts, and the paper's OSAMD."""
+STUDENT, REGRESSION, FAST_REGRESSION, BAYES, FAST_BAYES, NEIGHBOURS, FOREST, OSAMD = range(len(VOICES))
 
 FEATURES, CLASSES, CAPACITY, ROUNDS, KEPT, RENEWAL, SOURCED, VERIFIED, RATE, SEED, SHIFT = range(11)
 """Numbers at the head of the state: the three sizes; the numbers of rounds and labels learned from; the round at which
@@ -49,6 +52,7 @@ class PresetParts(NamedTuple):
     bayes: Bayes
     fast_bayes: Bayes
     forest: Forest
+    descent: MirrorDescent
     arbiter: Arbiter
 
 
@@ -60,9 +64,9 @@ class Work(NamedTuple):
     source: Any
     """The source's probabilities."""
     shares: Any
-    """The experts' probabilities, one expert after the other."""
+    """The probabilities of `VOICES`, one after the other."""
     opinions: Any
-    """The same, one row per expert."""
+    """The same, one row each."""
     blend: Any
     trusted: Any
     mixture: Any
@@ -70,6 +74,7 @@ class Work(NamedTuple):
     digest: Digest
     nearby: Nearby
     leaves: Any
+    descended: Descended
     scores: Any
     direction: Any
     room: Room
@@ -88,7 +93,8 @@ def cut_state(vector: Any, sizes: Sizes) -> Any:
     bayes, at = cut_bayes(vector, at, sizes)
     fast_bayes, at = cut_bayes(vector, at, sizes)
     forest, at = cut_forest(vector, at, sizes)
-    arbiter, at = cut_arbiter(vector, at, len(EXPERTS))
+    descent, at = cut_descent(vector, at, sizes)
+    arbiter, at = cut_arbiter(vector, at, len(EXPERTS), len(VOICES) - len(EXPERTS))
     shape = (sizes.classes, sizes.features + 1)
     parts = PresetParts(
         head,
@@ -101,6 +107,7 @@ def cut_state(vector: Any, sizes: Sizes) -> Any:
         bayes,
         fast_bayes,
         forest,
+        descent,
         arbiter,
     )
     return parts, at
@@ -112,13 +119,14 @@ def cut_work(vector: Any, sizes: Sizes) -> Any:
     x, at = cut(vector, 0, d)
     z, at = cut(vector, at, d)
     source, at = cut(vector, at, k)
-    shares, at = cut(vector, at, len(EXPERTS) * k)
+    shares, at = cut(vector, at, len(VOICES) * k)
     blend, at = cut(vector, at, k)
     trusted, at = cut(vector, at, k)
     mixture, at = cut(vector, at, k)
     digest, at = cut_digest(vector, at, sizes)
     nearby, at = cut_nearby(vector, at, sizes)
     leaves, at = cut(vector, at, TREES)
+    descended, at = cut_descended(vector, at, sizes)
     scores, at = cut(vector, at, k)
     direction, at = cut(vector, at, d)
     room, at = cut_room(vector, at, sizes)
@@ -127,13 +135,14 @@ def cut_work(vector: Any, sizes: Sizes) -> Any:
         z,
         source,
         shares,
-        shares.reshape((len(EXPERTS), k)),
+        shares.reshape((len(VOICES), k)),
         blend,
         trusted,
         mixture,
         digest,
         nearby,
         leaves,
+        descended,
         scores,
         direction,
         room,
@@ -202,6 +211,7 @@ def begin(state: Array, weights: Array) -> None:
     parts = parts_of(state)
     parts.source[:] = weights
     parts.student[:] = weights
+    start_descent(parts.descent, parts.scale, parts.student)
     state[SOURCED] = LINEAR
     open_guard(parts.arbiter.guard, with_source=True)
 
@@ -221,6 +231,9 @@ def resized(state: Array, *, classes: int | None = None, capacity: int | None = 
     for name, part in old.items():
         if name != "head":
             new[name][tuple(slice(length) for length in part.shape)] = part
+    if rows_for(before.classes) == 1 < rows_for(after.classes):  # one row for two classes becomes a row for each
+        for name in ("descent.teacher", "descent.student"):
+            new[name][0], new[name][1] = -0.5 * old[name][0], 0.5 * old[name][0]
     grown[:HEAD] = state[:HEAD]
     grown[CLASSES], grown[CAPACITY] = after.classes, after.capacity
     parts = parts_of(grown)
@@ -242,7 +255,8 @@ def widened(state: Array, features: int) -> Array:
     for name, part in old.items():
         if name != "head":
             new[name][tuple(slice(length) for length in part.shape)] = part
-    for name in ("source", "student", "regression.weights", "fast_regression.weights"):
+    models = ("source", "student", "regression.weights", "fast_regression.weights")
+    for name in (*models, "descent.teacher", "descent.student"):
         new[name][:, before.features :] = 0.0
         new[name][:, -1] = old[name][:, -1]  # the bias stays last
     grown[:HEAD] = state[:HEAD]

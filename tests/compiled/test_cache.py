@@ -102,7 +102,7 @@ def test_every_function_that_is_lowered_stands_in_the_sources_of_the_digest(monk
         {"flat": flat_block, "rows": rows_block, "general": general_block}[kind_of_round(one)](one)
         stepwise_kernels(one)
     made = preset_halves.CompiledPreset()
-    assert all(map(callable, (made.ask, made.tell, made.gather, made.remember)))
+    assert all(map(callable, (made.turn, made.gather, made.remember)))
     stands_in = {Path(function.__code__.co_filename) for function in lowering._lowered}
     # Kernels of fleets, which other tests may have lowered, are compiled in their own files, which numba checks.
     assert {path for path in stands_in if root in path.parents and "fleet" not in path.parts} <= covered

@@ -86,8 +86,8 @@ class Plain:
         if query:
             least = min(arbiter.NETWORK_AUDIT, 0.5) * RATE
             arbiter.keep_guard(self.guard, trusted, source, opinions, y, min(1.0, least / probability))
-            arbiter.verify(self.trust, source[y], blend[y], len(source))
-            arbiter.weigh(self.losses, opinions, y)
+            arbiter.verify(self.trust, source[y], blend[y], len(source), 1.0)
+            arbiter.weigh(self.losses, opinions, len(source), y)
             self.verified += 1.0
         arbiter.fall_back(self.arbiter, RATE, True)
         size = float(x.square().mean().sqrt())

@@ -24,7 +24,7 @@ for name, settings in {
     misses[name] = sum(sum(one.stats.cache_misses.values()) for one in compiled)
 preset = osamd.OSAMD(features=2)
 preset.tell(preset.ask([1.0, 2.0]), 1)
-used = (preset._core._compiled.ask, preset._core._compiled.tell)
+used = (preset._core._compiled.turn,)
 misses["preset"] = sum(sum(one.stats.cache_misses.values()) for one in used)
 print(json.dumps(misses))
 """

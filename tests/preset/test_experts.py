@@ -10,7 +10,7 @@ from osamd.preset import scale as scales
 from osamd.preset import state as layout
 from osamd.preset.arbiter import DOUBTS, EVIDENCE, SOURCE_PRIOR, mix, open_trust, trusted_into, verify
 from osamd.preset.bayes import bayes_opinion, recount
-from osamd.preset.grounds import CREDIT, Grounds, credit
+from osamd.preset.grounds import CREDIT, TIES, Grounds, credit, evidence
 from osamd.preset.neighbours import BLANK, VOTERS, WIDTH
 from osamd.preset.round import learn, observe
 from osamd.preset.scale import CLIP, follow, hold
@@ -186,13 +186,23 @@ def test_without_labels_the_source_alone_is_trusted_and_one_dispute_on_a_clean_s
     trusted_into(trust, unfamiliar(0.0), source, blend, mixture)
     assert mixture[0] > mixture[1]
     for _ in range(8):  # labels on which both are right
-        verify(trust, 0.95, 0.95, 2)
+        verify(trust, 0.95, 0.95, 2, 1.0)
     assert trust[:3].sum() == pytest.approx(SOURCE_PRIOR)
     trusted_into(trust, unfamiliar(2.0 * EVIDENCE), source, blend, mixture)
     assert mixture[0] > mixture[1] - 0.2  # an even record: the source keeps its head start
-    verify(trust, 0.1, 0.95, 2)
+    verify(trust, 0.1, 0.95, 2, 1.0)
     trusted_into(trust, unfamiliar(EVIDENCE), source, blend, mixture)
     assert mixture[1] > mixture[0]
+
+
+def test_a_label_asked_for_at_a_tie_counts_half_as_much_in_the_trust_as_one_drawn_evenly():
+    moved = []
+    for margin in (1.0, 0.0):
+        trust = np.zeros(6)
+        open_trust(trust)
+        verify(trust, 0.1, 0.9, 2, evidence(margin))
+        moved.append(np.log(trust[3:] / trust[:3]))
+    np.testing.assert_allclose(moved[1], TIES * moved[0], rtol=1e-9)
 
 
 def unfamiliar(verified):

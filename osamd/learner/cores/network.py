@@ -182,7 +182,8 @@ class PresetNetworkCore(NetworkSamples):
         )
         self._row, self._said, self._size = sample, (label, pseudolabel), float(self.fleet.sizes[0])
         self._score = np.log(np.maximum(self._seen.mixture, 1e-300))
-        apart = dissent(pair.arbiter_in(self._arbiter).losses, self._seen.shares, True, 1.0, label)
+        opinions = self._seen.shares.reshape(pair.EXPERTS, -1)
+        apart = dissent(pair.arbiter_in(self._arbiter).losses, opinions, True, 1.0, label)
         source = likeliest(self._seen.source)[0]
         return Said(label, bool(query), pseudolabel, margin, probability, margin**POWER, source, apart)
 

@@ -19,7 +19,7 @@ from osamd.checks import require_that
 from osamd.errors import InputError, require_place
 from osamd.learner.cores.block_playing import BlockQueries, Observations, observations, played
 from osamd.learner.cores.compiled_packing import opened_state, packing
-from osamd.learner.cores.preset_halves import COMPILED
+from osamd.learner.cores.preset_halves import COMPILED, NO_SAMPLE
 from osamd.learner.cores.sample_rows import LinearSamples, confirming
 from osamd.learner.decision import Observation
 from osamd.learner.source import FrozenSource
@@ -33,13 +33,24 @@ from osamd.preset.sound_state import CAPACITIES, check_capacity, check_state
 from osamd.preset.views import named
 
 _observation: Any = tuple.__new__  # what `Observation._make` does, less a call
+NOTHING = -1
+"""In the place of a pseudolabel: nothing is left to learn."""
 FROM_SOURCE = MOST // 2
 """The most rows of the source that are remembered: half of the memory stays free for labels of the stream."""
 
-NOT_ALWAYS_SAVED = ("forest.grown", "forest.seeds", "scale.source_mean", "scale.source_inverse")
-"""Parts of the state that earlier files do not hold; 0 says that they are unknown."""
+NOT_ALWAYS_SAVED = (
+    "forest.grown",
+    "forest.seeds",
+    "scale.source_mean",
+    "scale.source_inverse",
+    "descent.teacher",
+    "descent.student",
+)
+"""Parts of the state that earlier files do not hold; 0 says that they are unknown, or have learned nothing."""
 FORMER_HEAD = layout.SHIFT
 """The length of the head in files from before it held the shift of the samples."""
+FORMER_GUARD = 2 + len(layout.EXPERTS)
+"""The number of the guard's members in files from before the paper's OSAMD was one."""
 
 
 class PresetCore(LinearSamples):
@@ -48,8 +59,8 @@ class PresetCore(LinearSamples):
     def __init__(self, features: int, classes: int, book: Array, meter: Array) -> None:
         super().__init__(features)
         rate = float(book[books.RATE])
-        self._take(layout.open_state(features, classes, rate))
         self._pseudolabel = 0
+        self._take(layout.open_state(features, classes, rate))
         hasten(book, on=True)
         self.book, self.meter = book, meter
         self._waiting = np.zeros((0, features))
@@ -59,9 +70,23 @@ class PresetCore(LinearSamples):
         self.confirm: Callable[..., Any] = partial(confirming(), meter)
 
     def _take(self, state: Array) -> None:
-        self._state, self._work = state, layout.open_work(state)
+        self._vector, self._work = state, layout.open_work(state)
+        self._owed = NOTHING
         self._seen = layout.work_of(self._work, state)
         self._classes, self._capacity = int(state[layout.CLASSES]), int(state[layout.CAPACITY])
+
+    @property
+    def _state(self) -> Array:
+        """The state, once everything that was told has been learned."""
+        if self._owed != NOTHING:
+            self._turn(self._seen.x, NO_SAMPLE, self._owed, UNLABELLED, 0.0)
+            self._owed = NOTHING
+        return self._vector
+
+    def _turn(self, sample: Array, u: float, pseudolabel: int, y: int, weight: float) -> Any:
+        return self._compiled.turn(
+            self._vector, self._work, self.book, self.meter, self._waiting, sample, u, pseudolabel, y, weight
+        )
 
     @property
     def _parts(self) -> layout.PresetParts:
@@ -73,8 +98,8 @@ class PresetCore(LinearSamples):
             self._grow_again()
         if self._foreign is not None and len(sample) == self.features and np.isfinite(sample).all():
             self._seen.source[:] = self._foreign.probabilities(sample, self._classes)
-        seen = self._compiled.ask(self._state, self._work, self.book, self.meter, self._waiting, sample, u)
-        self._pseudolabel = seen[2]
+        seen = self._turn(sample, u, self._owed, UNLABELLED, 0.0)
+        self._owed, self._pseudolabel = NOTHING, seen[2]
         if self._classes > 2:  # compiled code that returns an array cannot be kept on disk
             seen = (*seen[:-1], np.log(np.maximum(self._seen.mixture, 1e-300)))
         observed: Observation = _observation(Observation, seen)
@@ -103,12 +128,16 @@ class PresetCore(LinearSamples):
         self._waiting = np.array(newest) if newest else np.zeros((0, self.features))
 
     def learn(self, y: int, weight: float = 0.0) -> None:
-        if y != UNLABELLED and self._state[layout.KEPT] >= self._capacity < MOST:
-            seen = self._seen
+        if y == UNLABELLED:
+            self._owed = self._pseudolabel  # it is learned in the same call as the next decision
+            return
+        if self._state[layout.KEPT] >= self._capacity < MOST:
+            before = named(self._seen)
             self._take(layout.resized(self._state, capacity=layout.more_room(self._capacity)))
-            for name in ("x", "z", "source", "shares", "blend", "trusted", "mixture"):
-                getattr(self._seen, name)[:] = getattr(seen, name)
-        self._compiled.tell(self._state, self._work, self._pseudolabel, y, weight)
+            for name, place in named(self._seen).items():
+                if place.shape == before[name].shape:  # what is longer now is working space
+                    place[:] = before[name]
+        self._turn(self._seen.x, NO_SAMPLE, self._pseudolabel, y, weight)
 
     def last(self) -> Array:
         sample: Array = self._seen.x.copy()
@@ -202,6 +231,8 @@ class PresetCore(LinearSamples):
             )
         if len(arrays.get("head", ())) == FORMER_HEAD:
             arrays = arrays | {"head": np.append(arrays["head"], layout.NOT_YET)}
+        if len(arrays.get("arbiter.guard", ())) == FORMER_GUARD:  # a new member starts with no weight, and gains it
+            arrays = arrays | {"arbiter.guard": np.append(arrays["arbiter.guard"], 0.0)}
         head = require_place(arrays, "head", (layout.HEAD,))
         self._take(layout.resized(self._state, capacity=check_capacity(head)))
         sizes = self._state[: layout.ROUNDS].copy()
