@@ -78,15 +78,15 @@ class PresetCore(LinearSamples):
     @property
     def _state(self) -> Array:
         """The state, once everything that was told has been learned."""
-        if self._owed != NOTHING:
-            self._turn(self._seen.x, NO_SAMPLE, self._owed, UNLABELLED, 0.0)
-            self._owed = NOTHING
+        self._learn_now()
         return self._vector
 
-    def _turn(self, sample: Array, u: float, pseudolabel: int, y: int, weight: float) -> Any:
-        return self._compiled.turn(
-            self._vector, self._work, self.book, self.meter, self._waiting, sample, u, pseudolabel, y, weight
-        )
+    def _learn_now(self, y: int = UNLABELLED, weight: float = 0.0) -> None:
+        """Learn what is owed."""
+        if self._owed != NOTHING:
+            model = self._vector, self._work, self.book, self.meter, self._waiting
+            self._compiled.turn(*model, self._seen.x, NO_SAMPLE, self._owed, y, weight)
+            self._owed = NOTHING
 
     @property
     def _parts(self) -> layout.PresetParts:
@@ -97,8 +97,10 @@ class PresetCore(LinearSamples):
         if self._leafless:
             self._grow_again()
         if self._foreign is not None and len(sample) == self.features and np.isfinite(sample).all():
+            self._learn_now()  # before it speaks about another sample
             self._seen.source[:] = self._foreign.probabilities(sample, self._classes)
-        seen = self._turn(sample, u, self._owed, UNLABELLED, 0.0)
+        model = self._vector, self._work, self.book, self.meter, self._waiting
+        seen = self._compiled.turn(*model, sample, u, self._owed, UNLABELLED, 0.0)
         self._owed, self._pseudolabel = NOTHING, seen[2]
         if self._classes > 2:  # compiled code that returns an array cannot be kept on disk
             seen = (*seen[:-1], np.log(np.maximum(self._seen.mixture, 1e-300)))
@@ -137,7 +139,8 @@ class PresetCore(LinearSamples):
             for name, place in named(self._seen).items():
                 if place.shape == before[name].shape:  # what is longer now is working space
                     place[:] = before[name]
-        self._turn(self._seen.x, NO_SAMPLE, self._pseudolabel, y, weight)
+        self._owed = self._pseudolabel
+        self._learn_now(y, weight)
 
     def last(self) -> Array:
         sample: Array = self._seen.x.copy()
