@@ -20,8 +20,8 @@ AT_ONCE = 32
 """Up to this many labels, all trees are regrown at every label; then as many as cost the same, in proportion to one
 over the squared number of labels."""
 MANY, SELDOM = 128, 4
-"""From so many labels on, one tree is regrown at every label whose number is a multiple of SELDOM. With three instead of
-four, means over tables change by 0.03 points."""
+"""From so many labels on, one tree is regrown at every label whose number is a multiple of SELDOM. With three, means
+over tables change by 0.03 points."""
 TRIES = 4.0
 """The number of splits tried in a node, divided by the square root of the number of features. Over the tables that
 chose constants, four are 0.2 points better than one, and no worse than twice as many trees with two."""
