@@ -119,7 +119,10 @@ def _read(like: OSAMD, data: bytes, trusted: bool) -> OSAMD:
         )
     version, digest, state, increment, expired, pending, length = HEADER.unpack_from(body)
     if version != VERSION:
-        raise InputError(f"`from_state(...)`: the state has version {version}, and this osamd reads version {VERSION}.")
+        raise InputError(
+            f"`from_state(...)`: the state has version {version}, and this osamd reads version {VERSION}; read it with"
+            " the osamd that wrote it, save() it to a file there, and load the file here."
+        )
     settings = _settings(like)
     if digest != settings.digest:
         raise InputError(
@@ -297,16 +300,16 @@ def most_bytes(
     With d features, K classes, n remembered labels (at most 512), r = min(rounds, window), and a `share` of the rounds
     asked about, it is
 
-        2000 + 56 d + K (48 d + 40) + n (8.25 d + 12) + r (30 + log2 K + share (8 + log2 K)) / 8
+        2000 + 56 d + K (56 d + 48) + n (8.25 d + 12) + r (30 + log2 K + share (8 + log2 K)) / 8
 
-    and for more than two classes n (8.25 d + 8.5 K + 2) instead of n (8.25 d + 12), as well as 128 K more. The largest
-    parts are the memory (8 bytes per feature and label) and the window (some 3 bytes per round).
+    and for more than two classes n (8.25 d + 8.5 K + 2) instead of n (8.25 d + 12), as well as K (8 d + 136) more. The
+    largest parts are the memory (8 bytes per feature and label) and the window (some 3 bytes per round).
 
     >>> most_bytes(3, 2, 150, rounds=3000)
-    11980
+    12044
     """
     d, k, n = features, classes, labels
     wide = math.ceil(math.log2(k))
-    of_labels = n * (8.25 * d + 12) if k == 2 else n * (8.25 * d + 8.5 * k + 2) + 128 * k
+    of_labels = n * (8.25 * d + 12) if k == 2 else n * (8.25 * d + 8.5 * k + 2) + k * (8 * d + 136)
     of_rounds = min(rounds, window) * (30 + wide + share * (8 + wide)) / 8
-    return math.ceil(2000 + 56 * d + k * (48 * d + 40) + of_labels + of_rounds)
+    return math.ceil(2000 + 56 * d + k * (56 * d + 48) + of_labels + of_rounds)
