@@ -32,11 +32,11 @@ from osamd.preset.sums import score, squared_norm
 from osamd.preset.views import Sizes, cut
 
 RADIUS = 8.0
-"""The radius of K: the log odds of a unit vector are at most this."""
+"""The radius of K: with two classes, the log odds of a unit vector are at most this."""
 MARGIN = 1.0
 """The margin that the teacher steps towards; the bound needs classifiers in K that reach it."""
-PASSES = 5
-"""The passes of the implicit step: the parameters are then within 1e-10 of it."""
+PASSES = 6
+"""The passes of the implicit step: parameters and probabilities are then within 1e-10 of it."""
 
 
 class Steepness(NamedTuple):
@@ -207,18 +207,31 @@ def rescale(weights: Any, i: int, centre: float, inverse: float, held: Scale) ->
         weights[c, i] = per_unit / held.inverse[i] if held.inverse[i] > 0.0 else 0.0
 
 
+def centre_column(weights: Any, i: int) -> None:
+    """Let the parameters of one feature sum to 0 over the classes."""
+    mean = 0.0
+    for c in range(weights.shape[0]):
+        mean += weights[c, i] / weights.shape[0]
+    for c in range(weights.shape[0]):
+        weights[c, i] -= mean
+
+
 def start_descent(descent: MirrorDescent, scale: Scale, model: Any) -> None:
     """Start teacher and student from a linear model of the samples as they come: one row per class, the bias last.
 
-    Scores are divided by the length of (z, 1), whose square is about one plus the number of features that vary.
+    Scores are divided by the length of (z, 1), whose square is about one plus the number of features that vary. With
+    one row per class, what all rows have in common is left out: it decides nothing, and a class that is added later
+    begins with a row of zeros.
     """
     d, varying = scale.centre.shape[0], 1.0
     for i in range(d):
         varying += 1.0 if scale.inverse[i] > 0.0 else 0.0
     length, rows = math.sqrt(varying), descent.student.shape[0]
-    for c in range(rows):
-        for i in range(d + 1):
+    for i in range(d + 1):
+        for c in range(rows):
             descent.student[c, i] = length * (model[1, i] - model[0, i] if rows == 1 else model[c, i])
+        if rows > 1:
+            centre_column(descent.student, i)
     for i in range(d):
         rescale(descent.student, i, 0.0, 1.0, scale)
     keep_in_ball(descent.student)

@@ -137,15 +137,20 @@ def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
     count = min(kept, part.memory.labels.shape[0])
     neighbours_opinion(part.memory, seen.digest, count, seen.nearby, seen.z, opinions[NEIGHBOURS])
     forest_opinion(part.forest, seen.z, seen.leaves, opinions[FOREST])
-    if has_begun(state):
+    if has_scale(state):
         descent_opinion(part.descent, seen.descended, seen.z, opinions[OSAMD])
-    else:
+    if not has_begun(state):
         evenly(opinions[OSAMD])
+
+
+def has_scale(state: Any) -> bool:
+    """Whether a scale is held already."""
+    return bool(state[RENEWAL] > FIRST_RENEWAL)
 
 
 def has_begun(state: Any) -> bool:
     """Whether the paper's OSAMD plays: it needs a scale, and a source or a label to begin with."""
-    return bool(state[RENEWAL] > FIRST_RENEWAL and (state[SOURCED] > 0.0 or state[KEPT] > 0.0))
+    return has_scale(state) and bool(state[SOURCED] > 0.0 or state[KEPT] > 0.0)
 
 
 def learn(state: Any, work: Any, pseudolabel: int, y: int, weight: float) -> None:
@@ -164,7 +169,7 @@ def take_in(state: Any, part: PresetParts, seen: Work, pseudolabel: int, y: int,
         arbitrate(part.arbiter, sourced, seen, y, weight, evidence(likeliest(seen.mixture)[1]))
         state[VERIFIED] += 1.0
     fall_back(part.arbiter, state[RATE], sourced)  # last: the guarantee is about the weights that decided
-    if has_begun(state):
+    if has_begun(state) or (has_scale(state) and y != UNLABELLED):
         descend(part.descent, seen.descended, seen.z, seen.opinions[OSAMD], y)
     state[ROUNDS] += 1.0
     follow(part.scale, seen.x, state[ROUNDS])
@@ -194,7 +199,7 @@ def compare_with_source(state: Any, scale: Scale) -> None:
 
 def renew(state: Any, part: PresetParts, seen: Work) -> None:
     """Hold the present scale, and convert the memory, and what was learned from it, to that scale."""
-    is_first = state[RENEWAL] <= FIRST_RENEWAL
+    is_first = not has_scale(state)
     state[RENEWAL] = RENEWED * state[ROUNDS]
     kept = int(state[KEPT])
     count = min(kept, part.memory.labels.shape[0])

@@ -195,7 +195,7 @@ def test_without_labels_the_source_alone_is_trusted_and_one_dispute_on_a_clean_s
     assert mixture[1] > mixture[0]
 
 
-def test_a_label_asked_for_at_a_tie_counts_half_as_much_in_the_trust_as_one_drawn_evenly():
+def test_a_label_counts_less_in_the_trust_where_the_mixture_was_undecided():
     moved = []
     for margin in (1.0, 0.0):
         trust = np.zeros(6)

@@ -121,6 +121,59 @@ def test_a_label_takes_the_teacher_as_far_towards_a_separator_as_the_proof_of_le
     assert wrong > 50
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_inequality_of_lemma_3_holds_for_any_label_and_any_parameters(classes):
+    """Z M (sigma + |H|) sigma / (2 G^2) <= D(v, theta) - D(v, theta') + (sigma / G^2) max(0, sigma - Psi(v))."""
+    generator = np.random.default_rng(4)
+    rows = descent.rows_for(classes)
+    square = (descent.TWO_CLASSES if rows == 1 else descent.SEVERAL_CLASSES).lipschitz ** 2
+    found, seen = opened(classes)
+    own = np.empty(classes)
+    for _ in range(3000):
+        v = generator.normal(size=(rows, FEATURES + 1))
+        v *= descent.RADIUS * generator.random() / np.linalg.norm(v)
+        z, y = 2.0 * generator.normal(size=FEATURES), int(generator.integers(classes))
+        x = np.append(z, 1.0) / math.sqrt(1.0 + z @ z)
+        before = 0.5 * ((v - found.teacher) ** 2).sum()
+        descent.descent_opinion(found, seen, z, own)
+        is_wrong = descent.preferred(seen.taught) != y
+        lead = abs(seen.taught[0]) if rows == 1 else np.diff(np.sort(seen.taught)[-2:])[0]
+        descent.descend(found, seen, z, own, y)
+        after = 0.5 * ((v - found.teacher) ** 2).sum()
+        scores = v @ x
+        psi = (2 * y - 1) * scores[0] if rows == 1 else scores[y] - np.delete(scores, y).max()
+        hinge = descent.MARGIN / square * max(0.0, descent.MARGIN - psi)
+        left = is_wrong * (descent.MARGIN + lead) * descent.MARGIN / (2.0 * square)
+        assert left <= before - after + hinge + 1e-12
+
+
+def test_a_class_that_is_added_is_not_preferred_everywhere():
+    generator = np.random.default_rng(5)
+    rows = generator.normal(size=(300, 2))
+    weights = np.column_stack([3.0 * generator.normal(size=(3, 2)), np.full(3, -4.0)])  # as of one model per class
+    state = layout.open_state(2, 3, 0.1)
+    gather(state, layout.open_work(state), rows)
+    layout.begin(state, weights)
+    grown = layout.resized(state, classes=4)
+    work = layout.open_work(grown)
+    seen = layout.work_of(work, grown)
+    preferred = []
+    for row in rows:
+        observe(grown, work, row, 1.0, 0.0, 0.0)
+        preferred.append(descent.preferred(seen.descended.taught))
+    assert preferred == (rows @ weights[:, :2].T).argmax(axis=1).tolist()
+
+
+def test_the_first_label_teaches_it():
+    x = np.random.default_rng(6).normal(size=(30, 3))
+    state = layout.open_state(3, 2, 0.1)
+    work = layout.open_work(state)
+    for t, row in enumerate(x):
+        opinion = observe(state, work, row, 1.0, 0.0, 0.0)
+        learn(state, work, opinion.pseudolabel, 0 if t == 20 else UNLABELLED, 0.0)
+    assert layout.parts_of(state).descent.teacher @ np.append((x[20]), 1.0) < 0.0
+
+
 def test_it_begins_with_a_scale_and_a_source_or_a_label():
     x = np.random.default_rng(0).normal(size=(60, 3))
     state = layout.open_state(3, 2, 0.1)

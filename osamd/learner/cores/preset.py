@@ -27,6 +27,7 @@ from osamd.numerics import Array
 from osamd.paper.scores import UNLABELLED
 from osamd.preset import state as layout
 from osamd.preset.memory import LEAST, MOST
+from osamd.preset.mirror_descent import start_descent
 from osamd.preset.pending import NEWEST_PENDING
 from osamd.preset.scale import HORIZON
 from osamd.preset.sound_state import CAPACITIES, check_capacity, check_state
@@ -242,6 +243,8 @@ class PresetCore(LinearSamples):
         for name, place in named(self._parts).items():
             if name in arrays or name not in NOT_ALWAYS_SAVED:
                 place[:] = require_place(arrays, name, place.shape)
+        if "descent.teacher" not in arrays:  # a file from before the paper's OSAMD was a member
+            start_descent(self._parts.descent, self._parts.scale, self._parts.student)
         require_that(self._state[: layout.ROUNDS] == sizes, f"head holds the sizes {head[: layout.ROUNDS].tolist()}")
         self.check()
         self._state[layout.RATE] = self.book[books.RATE]
