@@ -114,7 +114,7 @@ def grounds_of(state: Any) -> Grounds:
 
 
 def experts_into(state: Any, part: PresetParts, seen: Work) -> None:
-    """Compute the probabilities of the source and of every expert."""
+    """Compute the probabilities of the source, of every expert, and of the paper's OSAMD."""
     kept = int(state[KEPT])
     if state[SOURCED] == LINEAR:
         scores_into(part.source, seen.x, seen.source)

@@ -252,6 +252,26 @@ def test_a_file_from_before_samples_were_compared_with_the_source_goes_on(tmp_pa
     assert again._core.state[SHIFT] > 0.0
 
 
+def test_a_file_from_before_the_papers_osamd_was_a_member_goes_on(tmp_path):
+    learner = held_for_a_while()
+    held = learner._core.arrays
+    learner._core.arrays = lambda: {
+        name: part[:-1] / part[:-1].sum() if name == "arbiter.guard" else part
+        for name, part in held().items()
+        if not name.startswith("descent.")
+    }
+    learner.save(tmp_path / "former")
+    again = osamd.OSAMD.load(tmp_path / "former")
+    parts = again._core._parts
+    assert parts.arbiter.guard[-1] == 0.0
+    assert np.abs(parts.descent.teacher).max() > 0.0  # it starts from the student
+    for x in (np.array([2.0, 2.0]), np.array([0.0, 0.0])):
+        decision = again.ask(x)
+        assert decision.label == learner.ask(x).label
+        again.tell(decision, None)
+    assert again._core._parts.arbiter.guard[-1] > 0.0  # its weight grows
+
+
 def held_for_a_while(rounds=1200):
     """A default learner with a source that has played some rounds."""
     generator = np.random.default_rng(0)
