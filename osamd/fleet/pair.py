@@ -35,10 +35,15 @@ from osamd.preset.grounds import Grounds
 from osamd.preset.round import Opinion
 from osamd.preset.views import cut
 
-MEMORY = 512
-"""The number of labelled samples that are remembered; a new one replaces the oldest."""
+LEAST_PLACES, MOST_PLACES = 512, 4096
+"""The number of labelled samples that are remembered lies between these; a new one replaces the oldest."""
+NUMBERS = LEAST_PLACES * 768
+"""A memory may hold this many numbers before it has fewer than MOST_PLACES: rows of a table, up to 96 numbers each,
+are remembered for long, and images as briefly as can be, since they are large."""
 BATCH = 16
-"""The number of remembered samples that the student replays per round."""
+"""The number of remembered samples that the student replays per round. Of a memory larger than LEAST_PLACES it replays
+new samples more often: half of the draws fall into the newest quarter. On Cover-Type, 98,304 rounds and 2.3 % of the
+labels, seeds 100 to 103, this gains 0.5 points over even draws, and 4096 even draws gain 1.0 over 512."""
 RECENT = 256
 """The number of recent samples on whose pseudolabels the student trains itself."""
 SOME = 8
@@ -54,10 +59,11 @@ GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 EXPERTS = 2
 """Student and teacher; the source, which never changes, is not among them."""
 
-LABELS, STEPS, TAUGHT, VERIFIED, USUAL = range(5)
+LABELS, STEPS, TAUGHT, VERIFIED, USUAL, PLACES = range(6)
 """What is counted for every pair: the labels, the student's steps, the teacher's (which begin once something is
-remembered), the recent labels (`osamd.preset.arbiter`), and the usual size of a sample, 0 before the first."""
-COUNTS = 5
+remembered), the recent labels (`osamd.preset.arbiter`), the usual size of a sample, 0 before the first, and the places
+of its memory, which never change."""
+COUNTS = 6
 
 FITS, LABELLED, TARGET, PLACE, LAST, ROUND, LESSON, REPLAYS = range(8)
 """The first columns of the orders for a pair's second half: whether the sample may be learned from, whether it has a
@@ -100,6 +106,22 @@ def arbiter_in(numbers: Any) -> Arbiter:
     return found
 
 
+def places_for(sample: tuple[int, ...]) -> int:
+    """How many labelled samples of this shape are remembered.
+
+    >>> places_for((54,)), places_for((384,)), places_for((1, 28, 28))
+    (4096, 1024, 512)
+    """
+    return min(MOST_PLACES, max(LEAST_PLACES, NUMBERS // max(1, math.prod(sample))))
+
+
+def open_counts(pairs: int, places: int) -> Array:
+    """The counts of several pairs before the first round, one row each."""
+    rows = np.zeros((pairs, COUNTS))
+    rows[:, PLACES] = places
+    return rows
+
+
 def open_arbiters(pairs: int) -> Array:
     """The arbiters of several pairs before the first round, one row each."""
     length = cut_arbiter(np.zeros(0), 0, EXPERTS)[1]
@@ -139,12 +161,13 @@ def order(
     target = y if labelled else pseudolabel if decision == pseudolabel else NO_TARGET
     orders[FITS], orders[LABELLED] = fits, fits and labelled
     orders[TARGET] = target if fits else NO_TARGET
-    orders[PLACE] = int(counts[LABELS]) % MEMORY
-    orders[LAST] = MEMORY + int(counts[STEPS]) % RECENT
+    places = int(counts[PLACES])
+    orders[PLACE] = int(counts[LABELS]) % places
+    orders[LAST] = places + int(counts[STEPS]) % RECENT
     if fits and labelled:
         counts[LABELS] += 1.0
     counts[STEPS] += 1.0
-    held = min(counts[LABELS], 1.0 * MEMORY)
+    held = min(counts[LABELS], counts[PLACES])
     counts[TAUGHT] += held > 0.0
     orders[ROUND], orders[LESSON], orders[REPLAYS] = int(counts[STEPS]), max(1, int(counts[TAUGHT])), held > 0.0
     replay(counts, held, orders)
@@ -158,15 +181,20 @@ def usual(counts: Any, size: float) -> bool:
 
 
 def replay(counts: Any, held: float, orders: Any) -> None:
-    """Write the places to replay: spread evenly by the golden ratio, without random draws."""
+    """Write the places to replay: spread by the golden ratio, without random draws."""
     recent, newest, steps = min(counts[STEPS], 1.0 * RECENT), min(held, 1.0 * NEWEST), counts[STEPS]
+    places = int(counts[PLACES])
     for j in range(BATCH):
-        orders[HEAD + j] = int(golden(steps * BATCH + j) * held)
+        share = golden(steps * BATCH + j)
+        if held > LEAST_PLACES:
+            orders[HEAD + j] = int(counts[LABELS] - 1.0 - int(share * share * held)) % places
+        else:
+            orders[HEAD + j] = int(share * held)
     for j in range(SOME):
-        orders[HEAD + BATCH + j] = MEMORY + int(golden(steps * SOME + j) * recent)
+        orders[HEAD + BATCH + j] = places + int(golden(steps * SOME + j) * recent)
     for j in range(BATCH + SOME):
         age = 1.0 + int(golden(steps * (BATCH + SOME) + j) * newest)
-        orders[HEAD + BATCH + SOME + j] = int(counts[LABELS] - age) % MEMORY if held > 0.0 else 0
+        orders[HEAD + BATCH + SOME + j] = int(counts[LABELS] - age) % places if held > 0.0 else 0
 
 
 def golden(number: float) -> float:

@@ -38,7 +38,7 @@ from osamd.fleet import pair
 from osamd.fleet.conv import ConvNet
 from osamd.fleet.fleet import Playing, example_of, net_of
 from osamd.fleet.net import Net, stack
-from osamd.fleet.pair import BATCH, MEMORY, RECENT, SOME
+from osamd.fleet.pair import BATCH, RECENT, SOME, places_for
 from osamd.numerics import Array
 
 SELF = 0.5
@@ -53,7 +53,7 @@ _REMEMBERED = 9  # marks a generator apart from those of streams
 
 class PresetMember(NamedTuple):
     """One pair of a fleet: the module that both start from, its rows of samples and uniforms, and its first memory:
-    samples and their classes, at most MEMORY."""
+    samples and their classes, at most as many as it has places."""
 
     module: nn.Module
     stream: int = 0
@@ -69,7 +69,7 @@ class PresetState(NamedTuple):
     squares: Tensor
     """v, for the columns that learn."""
     samples: Tensor
-    """(models x (MEMORY + RECENT) x shape): the memory, then the recent samples."""
+    """(models x (places + RECENT) x shape): the memory, then the recent samples."""
     labels: Tensor
 
 
@@ -85,7 +85,8 @@ class PresetFleet(Playing):
     """Pairs of networks in step; each row of `books` is the book of one pair's budget (`osamd.accounting.budget`).
 
     `batch_statistics` says what BatchNorm normalises by in all networks, "training" or "sample"; by default it is as
-    `by_sample` says.
+    `by_sample` says. A memory has as many `places` as suit the size of a sample (`osamd.fleet.pair.places_for`), or as
+    many as are given.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class PresetFleet(Playing):
         batch_statistics: str | None = None,
         probabilities: bool = False,
         example: Tensor | None = None,
+        places: int | None = None,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
@@ -115,17 +117,19 @@ class PresetFleet(Playing):
         count = len(members)
         rows = stack(self.net, [member.module for member in members], dtype).to(self.device)
         kind = dtype if example is None else example.dtype
+        self.places = places or places_for(sample)
+        """How many labelled samples every pair remembers."""
         self.networks = torch.cat([rows, rows, rows])
         """The students, the teachers, then the sources."""
         self.state = PresetState(
             self.networks[: 2 * count],
             torch.zeros(2 * count, self.net.trained, dtype=dtype, device=self.device),
-            torch.zeros(count, MEMORY + RECENT, *sample, dtype=kind, device=self.device),
-            torch.zeros(count, MEMORY + RECENT, dtype=torch.long, device=self.device),
+            torch.zeros(count, self.places + RECENT, *sample, dtype=kind, device=self.device),
+            torch.zeros(count, self.places + RECENT, dtype=torch.long, device=self.device),
         )
         self.numbers = PresetNumbers(
             torch.from_numpy(pair.open_arbiters(count)),
-            torch.zeros(count, pair.COUNTS, dtype=torch.float64),
+            torch.from_numpy(pair.open_counts(count, self.places)),
             torch.from_numpy(books),
         )
         self.stream = torch.tensor([member.stream for member in members], device=self.device)
@@ -146,12 +150,13 @@ class PresetFleet(Playing):
                 self.remember(i, *member.memory)
 
     def remember(self, member: int, x: Tensor, y: Tensor) -> None:
-        """Start a member's memory with these samples and their classes, at most MEMORY of them."""
-        fits = len(x) == len(y) <= MEMORY and x.shape[1:] == self.sample and bool(((y >= 0) & (y < self.classes)).all())
+        """Start a member's memory with these samples and their classes, at most as many as it has places."""
+        fits = len(x) == len(y) <= self.places and x.shape[1:] == self.sample
+        fits = fits and bool(((y >= 0) & (y < self.classes)).all())
         if not fits:
             raise InputError(
                 f"`PresetFleet.remember`: {len(x)} samples of shape {tuple(x.shape[1:])} with {len(y)} labels; give at"
-                f" most {MEMORY} of shape {self.sample}, and as many labels from 0 to {self.classes - 1}."
+                f" most {self.places} of shape {self.sample}, and as many labels from 0 to {self.classes - 1}."
             )
         self.state.samples[member, : len(y)] = x.to(self.state.samples)
         self.state.labels[member, : len(y)] = y.to(self.state.labels)
@@ -224,8 +229,8 @@ def sizes_of(x: Tensor) -> Tensor:
     return x.double().flatten(1).square().mean(1).sqrt()
 
 
-def remembered(count: int, seed: int) -> list[int]:
-    """The labelled samples, of `count`, that a memory starts with: at most MEMORY, drawn without replacement."""
-    if count <= MEMORY:
+def remembered(count: int, places: int, seed: int) -> list[int]:
+    """The labelled samples, of `count`, that a memory starts with: as many as it has places, without replacement."""
+    if count <= places:
         return list(range(count))
-    return [int(i) for i in np.random.default_rng([_REMEMBERED, seed]).choice(count, MEMORY, replace=False)]
+    return [int(i) for i in np.random.default_rng([_REMEMBERED, seed]).choice(count, places, replace=False)]

@@ -32,6 +32,7 @@ from osamd.fleet.calling import Inputs, said, tried
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net, set_modes
+from osamd.fleet.pair import LEAST_PLACES
 from osamd.fleet.preset_fleet import PresetFleet, PresetMember, remembered
 from osamd.learner import saving
 from osamd.learner.ask_tell import AskTell
@@ -251,7 +252,12 @@ class NetworkOSAMD(AskTell):
             if not isinstance(self._recipe, PaperRecipe):
                 statistics = self._modes["batch_statistics"]
                 fleet = PresetFleet(
-                    [PresetMember(rows.module)], shape, self._book[None], batch_statistics=statistics, **kinds
+                    [PresetMember(rows.module)],
+                    shape,
+                    self._book[None],
+                    batch_statistics=statistics,
+                    places=None if isinstance(rows, Whole) and rows.packing is None else LEAST_PLACES,
+                    **kinds,
                 )
                 net, start = fleet.net, fleet.state.rows[:1]
             else:
@@ -295,7 +301,7 @@ class NetworkOSAMD(AskTell):
         """Let the preset remember some of the labelled samples that the network was trained on."""
         samples, labels = pairs_of(source)
         self._meet(samples[0])
-        drawn = remembered(len(labels), seed)
+        drawn = remembered(len(labels), self._core.fleet.places, seed)
         unknown = [labels[i] for i in drawn if not isinstance(labels[i], Hashable) or labels[i] not in self._index]
         if unknown:
             known = ", ".join(repr(name) for name in self._classes[:20])

@@ -145,12 +145,13 @@ def preset_fleet(
     device: torch.device,
 ) -> PresetFleet:
     """The preset for every seed, with a memory that begins with samples of the source."""
+    from osamd.fleet.pair import places_for
     from osamd.fleet.preset_fleet import PresetFleet, PresetMember, remembered
 
     members = []
     for seed in seeds:
         x, y = source_of(stream, seed)
-        drawn = remembered(len(y), seed)
+        drawn = remembered(len(y), places_for(stream.shape), seed)
         members.append(PresetMember(modules[seed], *_row_numbers(stream, seed), (x[drawn], y[drawn])))
     rate, floor = arbiter.limits(share, None, arbiter.NETWORK_AUDIT)
     books = np.stack([open_book(budget(rate, floor=floor), 1.0, PRESET.query) for _ in seeds])

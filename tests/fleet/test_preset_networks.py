@@ -44,7 +44,8 @@ class Plain:
     """The round as `osamd.fleet.preset_fleet` states it: three modules, lists, torch's own gradient, one sample at a
     time. The arbiter has tests of its own, so its functions are used here."""
 
-    def __init__(self, module, softmax, memory):
+    def __init__(self, module, softmax, memory, places):
+        self.places = places
         self.modules = [module(), module()]  # student, teacher
         for part in (part for one in self.modules for part in one.modules()):
             part.training = isinstance(part, torch.nn.BatchNorm2d)  # it normalises by the sample's own statistics
@@ -95,10 +96,10 @@ class Plain:
         self.usual = size if self.usual == 0.0 else self.usual + 0.01 * (min(size, 10 * self.usual) - self.usual)
         target = y if query else pseudolabel if pseudolabel == label else None
         if query and fits:
-            if len(self.memory) < pair.MEMORY:
+            if len(self.memory) < self.places:
                 self.memory.append((x, y))
             else:
-                self.memory[self.written % pair.MEMORY] = (x, y)
+                self.memory[self.written % self.places] = (x, y)
             self.written += 1
         if len(self.recent) < pair.RECENT:
             self.recent.append((x, target if fits else None))
@@ -121,18 +122,26 @@ class Plain:
         return label, query
 
     def by_student(self):
+        held = len(self.memory)
         for j in range(16) if self.memory else ():
-            yield self.memory[self.turn(16, j, len(self.memory))], 1 / 16
+            if held > pair.LEAST_PLACES:  # the squares of even draws: new samples more often
+                age = int(self.golden(16, j) ** 2 * held)
+                yield self.memory[(self.written - 1 - age) % self.places], 1 / 16
+            else:
+                yield self.memory[self.turn(16, j, held)], 1 / 16
         for j in range(8):
             yield self.recent[self.turn(8, j, len(self.recent))], 0.5 / 8
 
     def by_teacher(self):
         newest = min(len(self.memory), pair.NEWEST)
         for j in range(24) if self.memory else ():
-            yield self.memory[(self.written - 1 - self.turn(24, j, newest)) % pair.MEMORY], 1 / 24
+            yield self.memory[(self.written - 1 - self.turn(24, j, newest)) % self.places], 1 / 24
 
     def turn(self, width, j, held):
-        return int(((self.steps * width + j) * (math.sqrt(5) - 1) / 2) % 1.0 * held)
+        return int(self.golden(width, j) * held)
+
+    def golden(self, width, j):
+        return ((self.steps * width + j) * (math.sqrt(5) - 1) / 2) % 1.0
 
     def step(self, which, module, loss):
         for p, v, g in zip(
@@ -146,22 +155,23 @@ class Plain:
 @pytest.mark.parametrize("softmax", [False, True])
 @pytest.mark.parametrize("make", [dense, convolutional])
 @pytest.mark.parametrize("begun", [False, True])
-def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, monkeypatch):
+@pytest.mark.parametrize("least", [4, 7], ids=["long memory", "short memory"])
+def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, least, monkeypatch):
     for module in (pair, preset):
-        monkeypatch.setattr(module, "MEMORY", 7)  # so that both rings come round
-        monkeypatch.setattr(module, "RECENT", 11)
+        monkeypatch.setattr(module, "RECENT", 11)  # with 7 places, both rings come round
+    monkeypatch.setattr(pair, "LEAST_PLACES", least)
     monkeypatch.setattr(pair, "NEWEST", 3)
     rounds, shape = 60, SHAPES[make]
     seen = samples(shape, rounds)
     seen.x[:, [3, 17, 40]] *= 1e3  # outliers, which are not learned from
     memory = (torch.randn(5, *shape, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1])) if begun else None
-    fleet = fleet_of(make, [0], softmax, memory=memory)
+    fleet = fleet_of(make, [0], softmax, memory=memory, places=7)
     record = fleet.record(rounds)
     plainly = pair.Compiled(pair.decide, pair.opine, pair.order)  # compiled code keeps its constants
     monkeypatch.setattr("osamd.fleet.engines.compiled", lambda: plainly)
     by_halves(fleet, seen, record)[1](0, rounds)
     ledger = fleet.ledger(0, record, seen.y)
-    plain = Plain(lambda: make(0, softmax=softmax).double(), softmax, memory)
+    plain = Plain(lambda: make(0, softmax=softmax).double(), softmax, memory, places=7)
     for t in range(rounds):
         said = plain.play(seen.x[0, t], int(seen.y[0, t]), float(seen.u[0, t]))
         assert said == (ledger.decision[t], ledger.asked[t])
@@ -176,9 +186,11 @@ def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, monkey
 def test_the_compiled_half_is_the_plain_one_bit_for_bit():
     generator = np.random.default_rng(0)
     states = [
-        [pair.open_arbiters(3), np.zeros((3, pair.COUNTS)), books(3), np.zeros((3, 4 * pair.WORK)), orders()]
+        [pair.open_arbiters(3), pair.open_counts(3, 600), books(3), np.zeros((3, 4 * pair.WORK)), orders()]
         for _ in range(2)
     ]
+    for state in states:
+        state[1][:, pair.LABELS] = [0, 500, 3000]  # short, about to be long, and long
     for _ in range(400):
         shares, sizes = generator.dirichlet(np.ones(4), 9), generator.lognormal(sigma=1.5, size=3)
         u, y = generator.random(3), generator.integers(0, 4, 3)
@@ -440,12 +452,43 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     assert torch.equal(rest.record, whole.record)
 
 
+def test_a_file_from_before_memories_grew_with_small_samples_goes_on():
+    learner = NetworkOSAMD(dense(), budget=1.0)
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(700, 5, generator=generator)
+    for t, row in enumerate(rows):
+        learner.tell(learner.ask(row), t % 3)
+    saved = learner._saved()
+    arrays, former, places = saved.arrays, pair.LEAST_PLACES, pair.MOST_PLACES
+    newest = np.arange(700 - former, 700)
+    for name in ("samples", "labels"):
+        rings = np.zeros((1, former + pair.RECENT, *arrays[name].shape[2:]), arrays[name].dtype)
+        rings[:, newest % former], rings[:, former:] = arrays[name][:, newest], arrays[name][:, places:]
+        arrays[name] = rings
+    arrays["counts"] = arrays["counts"][:, : pair.PLACES]
+    again = NetworkOSAMD._revive(saved, dense(), torch.device("cpu"))
+    fleet = again._core.fleet
+    assert torch.equal(fleet.state.samples[0, :former], rows[-former:])
+    assert fleet.state.labels[0, :former].tolist() == [t % 3 for t in newest]
+    assert torch.equal(fleet.state.samples[0, places:], learner._core.fleet.state.samples[0, places:])
+    assert fleet.numbers.counts[0, [pair.LABELS, pair.PLACES]].tolist() == [former, places]
+    decision = again.ask(rows[0])
+    assert decision.label == learner.ask(rows[0]).label
+    again.tell(decision, 2)
+    assert torch.equal(fleet.state.samples[0, former], rows[0])
+    spoilt = again._saved()
+    spoilt.arrays["counts"][0, pair.PLACES] = 600.0
+    with pytest.raises(InputError, match="counts"):
+        NetworkOSAMD._revive(spoilt, dense(), torch.device("cpu"))
+
+
 def test_the_memory_begins_with_the_source_and_gives_it_up_oldest_first():
-    x, y = torch.randn(pair.MEMORY + 50, 5), torch.arange(pair.MEMORY + 50) % 3
+    places = pair.places_for((5,))
+    x, y = torch.randn(places + 50, 5), torch.arange(places + 50) % 3
     learner = NetworkOSAMD(dense(), budget=1.0, classes=["a", "b", "c"], source=(x, ["abc"[i] for i in y]))
     fleet = learner._core.fleet
     first = fleet.state.samples[0, :4].clone()
-    assert fleet.numbers.counts[0, pair.LABELS] == pair.MEMORY
+    assert fleet.numbers.counts[0, pair.LABELS] == places == pair.MOST_PLACES
     assert {tuple(row) for row in first.tolist()} <= {tuple(row) for row in x.tolist()}
     labels = dict(zip(map(tuple, x.tolist()), y.tolist(), strict=True))
     assert fleet.state.labels[0, :4].tolist() == [labels[tuple(row)] for row in first.tolist()]
@@ -548,7 +591,7 @@ def test_a_source_is_read_by_places_whatever_holds_it():
         assert torch.equal(fleet.state.samples[0, :9], torch.from_numpy(x))
         assert fleet.state.labels[0, :9].tolist() == [0, 1, 2] * 3
     drawn = [
-        NetworkOSAMD(dense(), source=(np.tile(x, (99, 1)), [0] * 891), seed=seed)._core.fleet for seed in (0, 0, 1)
+        NetworkOSAMD(dense(), source=(np.tile(x, (500, 1)), [0] * 4500), seed=seed)._core.fleet for seed in (0, 0, 1)
     ]
     assert torch.equal(drawn[0].state.samples, drawn[1].state.samples)
     assert not torch.equal(drawn[0].state.samples, drawn[2].state.samples)
@@ -680,7 +723,7 @@ def test_a_label_that_a_module_chokes_on_changes_nothing():
     with pytest.raises(InputError, match="no more"):
         learner.tell(decision, 1)
     assert np.array_equal(fleet.numbers.arbiters, pair.open_arbiters(1))
-    assert not fleet.numbers.counts.any()
+    assert np.array_equal(fleet.numbers.counts, pair.open_counts(1, fleet.places))
     fleet.net.module.chokes = False
     learner.tell(decision, 1)
     assert fleet.numbers.counts[0, : pair.VERIFIED].tolist() == [1, 1, 1]

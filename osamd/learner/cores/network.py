@@ -193,9 +193,11 @@ class PresetNetworkCore(NetworkSamples):
                 "`load(...)`: the file holds the preset of an earlier version, which had no frozen source; load it with"
                 " the osamd that wrote it, or make a new learner around the state_dict() that it gives."
             )
-        super().restore(arrays)
+        places = self.fleet.places
+        super().restore(with_places(arrays, self.fleet))
         rounds, counts = float(self.meter[ROUNDS]), self._counts
-        require_within("counts", counts[pair.LABELS], 0, rounds + pair.MEMORY, whole=True)
+        require_within("counts", counts[pair.PLACES], places, places)
+        require_within("counts", counts[pair.LABELS], 0, rounds + places, whole=True)
         require_within("counts", counts[pair.STEPS], 0, rounds, whole=True)
         require_within("counts", counts[pair.TAUGHT], 0, counts[pair.STEPS], whole=True)
         require_within("counts", counts[pair.VERIFIED], 0.0, rounds)
@@ -203,7 +205,7 @@ class PresetNetworkCore(NetworkSamples):
         check_arbiter(pair.arbiter_in(self._arbiter), sourced=True)
         labels = self.fleet.state.labels.cpu().numpy()
         require_within("labels", labels, pair.NO_TARGET, self.fleet.classes - 1, whole=True)
-        require_within("labels", labels[:, : pair.MEMORY], 0, self.fleet.classes - 1, whole=True)
+        require_within("labels", labels[:, :places], 0, self.fleet.classes - 1, whole=True)
         squares = self.fleet.state.squares.cpu().numpy()
         require_that(~(squares < 0.0), "squares holds negative numbers")
         if not self._kind.is_floating_point:  # a module that embeds has a vocabulary, which it alone knows
@@ -228,6 +230,30 @@ class PresetNetworkCore(NetworkSamples):
 
     def probabilities(self, score: Array) -> list[float]:
         return list(np.exp(score).tolist())
+
+
+def with_places(arrays: dict[str, Array], fleet: PresetFleet) -> dict[str, Array]:
+    """The arrays of a file; those of an earlier version, whose memories had LEAST_PLACES places, with today's.
+
+    The samples that it remembers come first, in the order in which they came.
+    """
+    counts = arrays.get("counts")
+    if counts is None or counts.shape != (1, pair.PLACES):
+        return arrays
+    former, places = pair.LEAST_PLACES, fleet.places
+    labels = float(counts[0, pair.LABELS])
+    require_within("counts", labels, 0, 2.0**53, whole=True)
+    count = labels if places == former else min(labels, former)
+    found = arrays | {"counts": np.append(counts, [[places]], 1)}
+    found["counts"][0, pair.LABELS] = count
+    if places > former:
+        ages = (np.arange(labels - count, labels) % former).astype(int)
+        for name in ("samples", "labels"):
+            rows = getattr(fleet.state, name).cpu().numpy().copy()
+            saved = require_shaped(arrays, name, rows[:, : former + pair.RECENT])
+            rows[:, : len(ages)], rows[:, places:] = saved[:, ages], saved[:, former:]
+            found[name] = rows
+    return found
 
 
 def _decided(core: NetworkSamples, sample: Tensor, u: float, sigma: float, floor: float) -> Said:

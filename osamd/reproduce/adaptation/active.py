@@ -34,7 +34,7 @@ class SimATTA(Peer):
     New clusters are found beside those of the samples labelled before, by `nearest_to_new_clusters`. BatchNorm keeps
     the statistics of its training, as in the paper; the tuning tries those of the batch, too. Ours to decide: the paper
     takes up to 30 steps per batch of 100 samples, and here a batch of 64 takes 16 and a batch of one takes one, on 16
-    samples of each kind; both memories hold 512 samples.
+    samples of each kind; both memories are as large as the preset's.
     """
 
     name, title, paper = "simatta", "SimATTA", "Gui et al., ICLR 2024"
@@ -50,7 +50,7 @@ class SimATTA(Peer):
         with torch.no_grad():
             features = self.network.score(setting.rows[:1], example[None, None]).features[0, 0]
         self.sure, self.told = (Memory(len(self.rows), example) for _ in range(2))
-        self.anchors = Memory(len(self.rows), features)
+        self.anchors = Memory(len(self.rows), features, self.told.size)
         for part in (self.optimiser, self.meter, self.sure, self.told, self.anchors):
             self.changing += part.changing
 

@@ -90,6 +90,7 @@ def prepare(
     benchmark: Benchmark, rounds: int, seeds: Sequence[int], device: Any, data_dir: str | Path | None, stages: Stages
 ) -> Prepared:
     """Train the networks, or find them in the cache, where `osamd reproduce` keeps those of the whole streams."""
+    from osamd.fleet.pair import places_for
     from osamd.fleet.preset_fleet import remembered
 
     column = COLUMNS[benchmark.column]
@@ -100,7 +101,7 @@ def prepare(
     memories = []
     for seed in seeds:
         x, y = source_of(stream, seed)
-        drawn = remembered(len(y), seed)
+        drawn = remembered(len(y), places_for(stream.shape), seed)
         memories.append((x[drawn], y[drawn]))
     stages.done(1)
     return Prepared(column, stream, seeds, samples, modules, memories)

@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
+from osamd.fleet.pair import places_for
+
 WINDOW = 128
 """Recent scores against which a batch of one sample is compared."""
-MEMORY = 512
-"""Samples that a memory holds, as in the preset."""
 
 
 class Meter:
@@ -55,9 +55,9 @@ class Meter:
 class Memory:
     """Samples with their classes, at most `size` per model; a new one replaces the oldest."""
 
-    def __init__(self, models: int, example: Tensor, size: int = MEMORY) -> None:
-        """`example` gives shape, dtype and device of a sample."""
-        self.size = size
+    def __init__(self, models: int, example: Tensor, size: int | None = None) -> None:
+        """`example` gives shape, dtype and device of a sample; by default the memory is as large as the preset's."""
+        self.size = size = size or places_for(tuple(example.shape))
         self.samples = torch.zeros(models, size + 1, *example.shape, dtype=example.dtype, device=example.device)
         self.labels = torch.zeros(models, size + 1, dtype=torch.long, device=example.device)
         self.count = torch.zeros(models, dtype=torch.long, device=example.device)
