@@ -248,6 +248,7 @@ class NetworkOSAMD(AskTell):
         shape = tuple(row.shape[1:])
         kinds: dict[str, Any] = {"net": net, "device": rows.device, "dtype": rows.dtype, "example": row}
         fleet: Fleet | PresetFleet
+        fixed = isinstance(rows, Whole) and rows.packing is None  # rows that never grow, and cost no pass of a body
         try:
             if not isinstance(self._recipe, PaperRecipe):
                 statistics = self._modes["batch_statistics"]
@@ -256,7 +257,7 @@ class NetworkOSAMD(AskTell):
                     shape,
                     self._book[None],
                     batch_statistics=statistics,
-                    places=None if isinstance(rows, Whole) and rows.packing is None else LEAST_PLACES,
+                    places=None if fixed else LEAST_PLACES,
                     **kinds,
                 )
                 net, start = fleet.net, fleet.state.rows[:1]

@@ -10,6 +10,7 @@ from test_deep import Embedding, Flat, Recurrent, same
 from torch import nn
 
 from osamd.errors import InputError
+from osamd.fleet.pair import LEAST_PLACES, MOST_PLACES
 from osamd.learner.network import NetworkOSAMD
 from osamd.paper.methods import InnerLoops, TeacherStep
 
@@ -107,6 +108,14 @@ def test_the_frozen_body_exists_once_and_is_that_of_the_module():
     module.load_state_dict(learner.state_dict())  # the module's own head changes, the learner does not
     assert learner.predict_proba(torch.ones(1, 9, 9)) == before
     assert same(learner.state_dict(), module.state_dict())
+
+
+def test_features_and_samples_in_parts_have_few_places_and_small_rows_have_many():
+    few = NetworkOSAMD(dense(), learn="head", budget=0.5), NetworkOSAMD(Reader(), budget=0.5)
+    play(few[0], torch.randn(2, 5))  # each source sample would cost a pass of the body
+    play(few[1], texts(2))  # texts may become long
+    assert [learner._core.fleet.places for learner in few] == [LEAST_PLACES, LEAST_PLACES]
+    assert play(NetworkOSAMD(dense(), budget=0.5), torch.randn(2, 5))._core.fleet.places == MOST_PLACES
 
 
 @pytest.mark.parametrize("wrap", ["tuple", "object", "dict"])
