@@ -124,8 +124,8 @@ class Plain:
     def by_student(self):
         held = len(self.memory)
         for j in range(16) if self.memory else ():
-            if held > pair.LEAST_PLACES:  # the squares of even draws: new samples more often
-                age = int(self.golden(16, j) ** 2 * held)
+            if held > pair.LEAST_PLACES:  # the cubes of even draws: new samples more often
+                age = int(self.golden(16, j) ** 3 * held)
                 yield self.memory[(self.written - 1 - age) % self.places], 1 / 16
             else:
                 yield self.memory[self.turn(16, j, held)], 1 / 16
