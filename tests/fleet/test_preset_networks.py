@@ -19,7 +19,7 @@ from osamd.fleet.engines import by_halves, per_member
 from osamd.fleet.fleet import net_of
 from osamd.fleet.kernels import pairs
 from osamd.fleet.net import ModuleNet, Net
-from osamd.fleet.play import play
+from osamd.fleet.play import Checkpoint, play
 from osamd.fleet.preset_fleet import PresetFleet, PresetMember
 from osamd.learner.network import NetworkOSAMD
 from osamd.preset import arbiter
@@ -450,6 +450,15 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     rest = play(fleet_of(dense, [0, 1]), seen, checkpoint=tmp_path, identity="a", progress=told.append)
     assert 0 < told[0] < 80
     assert torch.equal(rest.record, whole.record)
+
+
+def test_a_checkpoint_with_another_memory_is_not_resumed(tmp_path):
+    seen = samples((5,), 80, seeds=2)
+    folder = Checkpoint(tmp_path, "a", fleet_of(dense, [0, 1]), 80)
+    folder.save(fleet_of(dense, [0, 1], places=512), fleet_of(dense, [0, 1]).record(80), 40)
+    told = []
+    play(fleet_of(dense, [0, 1]), seen, checkpoint=tmp_path, identity="a", progress=told.append)
+    assert told[0] == 0
 
 
 def test_a_file_from_before_memories_grew_with_small_samples_goes_on():
