@@ -38,8 +38,8 @@ from osamd.preset.views import cut
 LEAST_PLACES, MOST_PLACES = 512, 4096
 """The number of labelled samples that are remembered lies between these; a new one replaces the oldest."""
 NUMBERS = LEAST_PLACES * 768
-"""A memory may hold this many numbers before it has fewer than MOST_PLACES: rows of a table, up to 96 numbers each,
-are remembered for long, and images as briefly as can be, since they are large."""
+"""The size of a memory in numbers, within those limits: 4096 rows of a table with up to 96 columns, or 512 images of
+768 pixels or more, which are large and gain nothing from a longer memory."""
 BATCH = 16
 """The number of remembered samples that the student replays per round. Of a memory larger than LEAST_PLACES it replays
 new samples more often: half of the draws fall into the newest eighth, which are 512 of 4096. So the past does not weigh

@@ -106,6 +106,16 @@ def source_of(stream: RealStream, seed: int) -> tuple[torch.Tensor, torch.Tensor
     return torch.from_numpy(x).float().unflatten(1, stream.shape), torch.from_numpy(y)
 
 
+def first_memory(stream: RealStream, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The source samples of a seed that the preset's memory begins with."""
+    from osamd.fleet.pair import places_for
+    from osamd.fleet.preset_fleet import remembered
+
+    x, y = source_of(stream, seed)
+    drawn = remembered(len(y), places_for(stream.shape), seed)
+    return x[drawn], y[drawn]
+
+
 def _row_numbers(stream: RealStream, seed: int) -> tuple[int, int]:
     """The numbers of a member's rows of samples and of uniforms."""
     return seed if stream.drawn_by_seed else 0, seed
@@ -145,14 +155,9 @@ def preset_fleet(
     device: torch.device,
 ) -> PresetFleet:
     """The preset for every seed, with a memory that begins with samples of the source."""
-    from osamd.fleet.pair import places_for
-    from osamd.fleet.preset_fleet import PresetFleet, PresetMember, remembered
+    from osamd.fleet.preset_fleet import PresetFleet, PresetMember
 
-    members = []
-    for seed in seeds:
-        x, y = source_of(stream, seed)
-        drawn = remembered(len(y), places_for(stream.shape), seed)
-        members.append(PresetMember(modules[seed], *_row_numbers(stream, seed), (x[drawn], y[drawn])))
+    members = [PresetMember(modules[seed], *_row_numbers(stream, seed), first_memory(stream, seed)) for seed in seeds]
     rate, floor = arbiter.limits(share, None, arbiter.NETWORK_AUDIT)
     books = np.stack([open_book(budget(rate, floor=floor), 1.0, PRESET.query) for _ in seeds])
     return PresetFleet(members, stream.shape, books, device=device, probabilities=column.probabilities)

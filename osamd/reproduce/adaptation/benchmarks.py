@@ -10,7 +10,7 @@ import numpy as np
 
 from osamd.numerics import Array
 from osamd.reporting.terminal import Stages
-from osamd.reproduce.column_fleets import load_samples, pretrain, source_of
+from osamd.reproduce.column_fleets import first_memory, load_samples, pretrain
 from osamd.reproduce.table_columns import COLUMNS, TableColumn
 from osamd.streams import RealStream, corrupted_mnist, cover_type, portraits, rotating_mnist
 from osamd.streams.base import Labels
@@ -90,18 +90,11 @@ def prepare(
     benchmark: Benchmark, rounds: int, seeds: Sequence[int], device: Any, data_dir: str | Path | None, stages: Stages
 ) -> Prepared:
     """Train the networks, or find them in the cache, where `osamd reproduce` keeps those of the whole streams."""
-    from osamd.fleet.pair import places_for
-    from osamd.fleet.preset_fleet import remembered
-
     column = COLUMNS[benchmark.column]
     modules = pretrain(column, column.stream(data_dir), seeds, device, stages)
     stages.start(f"{benchmark.title}: preparing the stream", 1)
     stream = thinned(benchmark, rounds, data_dir)
     samples = load_samples(stream, seeds, stream.rounds)
-    memories = []
-    for seed in seeds:
-        x, y = source_of(stream, seed)
-        drawn = remembered(len(y), places_for(stream.shape), seed)
-        memories.append((x[drawn], y[drawn]))
+    memories = [first_memory(stream, seed) for seed in seeds]
     stages.done(1)
     return Prepared(column, stream, seeds, samples, modules, memories)
