@@ -1,10 +1,11 @@
 """The gradient of a loss over several samples per model, for convolutional networks.
 
-The convolutions of all models are one convolution with a group per model, whose channels come last in memory: torch's
-kernels are then several times faster than a matrix product over patches, which must be written first. Two
-parts of its backward pass are slow, and are computed otherwise: the gradient in the weights of the first convolution,
-which has few channels, is a product over patches; and the gradient in the input of a convolution with a stride is made
-of one convolution without a stride for each residue of the pixels.
+On a GPU the convolutions of all models are one convolution with a group per model, whose channels come last in memory:
+torch's kernels are then several times faster than a matrix product over patches, which must be written first. On a CPU
+the models come one after another, since torch is slower there for groups. Two parts of the backward pass are slow, and
+are computed otherwise: the gradient in the weights of the first convolution, which has few channels, is a product over
+patches; and on a GPU the gradient in the input of a convolution with a stride is made of one convolution without a
+stride for each residue of the pixels.
 """
 
 from __future__ import annotations
@@ -28,12 +29,22 @@ class GroupedTape(NamedTuple):
     """The input of the first convolution, (models, samples x places, channels x taps)."""
     outputs: list[Tensor]
     """The outputs of the convolutions after ReLU, (samples, models x channels, height, width)."""
+    normed: tuple[Tensor, Tensor] | None
+    """The last output by the sample's own statistics, and 1 / deviation, where the network has them."""
     features: Tensor
     """The input of the linear layer, (models, samples, features)."""
 
 
 def loss_gradient(net: ConvNet, w: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     """As `Net.loss_gradient`."""
+    if w.is_cuda:
+        return of_all(net, w, x, y, weights)
+    parts = zip(*(tensor.split(1) for tensor in (w, x, y, weights)), strict=True)
+    return torch.cat([of_all(net, *part) for part in parts])
+
+
+def of_all(net: ConvNet, w: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """The gradients of all models together."""
     tape = forward(net, w, x)
     weight, bias = net.parameter(w, f"{net.parts.linear}.weight"), net.parameter(w, f"{net.parts.linear}.bias")
     logits = torch.baddbmm(bias[:, None, :], tape.features, weight.transpose(1, 2))
@@ -55,14 +66,15 @@ def forward(net: ConvNet, w: Tensor, x: Tensor) -> GroupedTape:
         weight, bias = net.parameter(w, f"{name}.weight").flatten(0, 1), net.parameter(w, f"{name}.bias").flatten()
         made = functional.conv2d(outputs[-1], _last(weight), bias, one.stride, one.padding, groups=models)
         outputs.append(made.relu_())
-    images = outputs[-1].unflatten(1, (models, -1))
+    images, normed = outputs[-1].unflatten(1, (models, -1)), None
     if net.own_statistics:
         factor, shift = (part[None, :, :, None, None] for part in net.gain(w))
-        images = torch.addcmul(shift, net.normalised(images, (3, 4))[0], factor)
+        normed = net.normalised(images, (3, 4))
+        images = torch.addcmul(shift, normed[0], factor)
     elif net.parts.norm:
         factor, shift, _ = (part[None, ..., None] for part in net.norm(w))
         images = torch.addcmul(shift, images, factor)
-    return GroupedTape(patches, outputs, images.transpose(0, 1).flatten(2))
+    return GroupedTape(patches, outputs, normed, images.transpose(0, 1).flatten(2))
 
 
 def backward(net: ConvNet, w: Tensor, tape: GroupedTape, slope: Tensor) -> Tensor:
@@ -77,36 +89,42 @@ def backward(net: ConvNet, w: Tensor, tape: GroupedTape, slope: Tensor) -> Tenso
         net.parameter(flat, f"{name}.bias").copy_(bias)
 
     write(parts.linear, torch.bmm(slope.transpose(1, 2), tape.features), slope.sum(1))
-    last = outputs[-1].unflatten(1, (models, -1))
     back = torch.bmm(slope, net.parameter(w, f"{parts.linear}.weight"))
-    back = back.view(models, samples, *last.shape[2:]).transpose(0, 1)
+    back = back.view(models, samples, -1, *outputs[-1].shape[2:]).transpose(0, 1)
     if parts.norm:
-        back, along, total = through_norm(net, w, last, back)
+        back, along, total = through_norm(net, w, tape, back)
         write(parts.norm, along, total)
-    slope = _last(back.flatten(1, 2)) * (outputs[-1] > 0.0)
+    slope = through_relu(_last(back.flatten(1, 2)), outputs[-1])
     for n in range(len(net.patches) - 1, 0, -1):
         name, one, given = parts.convolutions[n], net.patches[n], outputs[n - 1]
         kernel = net.parameter(w, f"{name}.weight")
-        _, in_weight, _ = torch.ops.aten.convolution_backward(
+        in_input, in_weight, _ = torch.ops.aten.convolution_backward(
             slope, given, _last(kernel.flatten(0, 1)), None, [one.stride] * 2, [one.padding] * 2, [1, 1], False,
-            [0, 0], models, [False, True, False],
+            [0, 0], models, [not slope.is_cuda, True, False],
         )  # fmt: skip
         write(name, in_weight.view_as(kernel), slope.sum((0, 2, 3)).view(models, -1))
-        slope = input_slope(slope, kernel, one) * (given > 0.0)
+        slope = through_relu(input_slope(slope, kernel, one) if slope.is_cuda else in_input, given)
     slope = slope.unflatten(1, (models, -1)).permute(1, 0, 3, 4, 2).reshape(models, patches.shape[1], -1)
     write(parts.convolutions[0], torch.bmm(slope.transpose(1, 2), patches), slope.sum(1))
     return flat
 
 
-def through_norm(net: ConvNet, w: Tensor, images: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def through_relu(slope: Tensor, outputs: Tensor) -> Tensor:
+    """The slope before ReLU, from that on its outputs."""
+    before: Tensor = torch.ops.aten.threshold_backward(slope, outputs, 0.0)
+    return before
+
+
+def through_norm(net: ConvNet, w: Tensor, tape: GroupedTape, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The slope on the images before BatchNorm, and the gradients in its weight and bias."""
     total = slope.sum((0, 3, 4))
-    if net.own_statistics:
-        normed, inverse = net.normalised(images, (3, 4))
+    if tape.normed is not None:
+        normed, inverse = tape.normed
         along, factor = (slope * normed).sum((0, 3, 4)), net.gain(w)[0][None, :, :, None, None]
         return through_normalisation(slope * factor, normed, inverse, (3, 4)), along, total
     factor, _, deviation = net.norm(w)
     mean = net.parameter(w, f"{net.parts.norm}.running_mean")
+    images = tape.outputs[-1].unflatten(1, (len(w), -1))
     along = ((slope * images).sum((0, 3, 4)) - total * mean) * deviation[:, :, 0]
     return slope * factor[None, ..., None], along, total
 

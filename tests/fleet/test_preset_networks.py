@@ -13,8 +13,9 @@ from osamd.accounting import budget, steering
 from osamd.accounting.book import terms
 from osamd.errors import InputError
 from osamd.evaluation.arbiter_guarantee import NETWORK_MEMBERS, GuardRun, constant, hardest_path, member_losses, regret
-from osamd.fleet import pair
+from osamd.fleet import grouped, pair
 from osamd.fleet import preset_fleet as preset
+from osamd.fleet.conv import ConvNet, Patches
 from osamd.fleet.engines import by_halves, per_member
 from osamd.fleet.fleet import net_of
 from osamd.fleet.kernels import pairs
@@ -237,6 +238,17 @@ def test_the_gradients_of_the_fast_paths_are_those_of_autograd(kind, softmax):
     assert type(net).loss_gradient is not Net.loss_gradient
     own, automatic = (kind.loss_gradient(net, rows, x, y, weights) for kind in (type(net), Net))
     torch.testing.assert_close(own, automatic, rtol=0, atol=1e-12)
+    if isinstance(net, ConvNet):  # as a GPU computes them
+        torch.testing.assert_close(grouped.of_all(net, rows, x, y, weights), automatic, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel, stride, padding", [(5, 2, 2), (4, 3, 0), (2, 3, 1), (3, 1, 1)])
+def test_the_slope_on_the_input_of_grouped_convolutions_is_that_of_torch(kernel, stride, padding):
+    patches = Patches(nn.Conv2d(2, 3, kernel, stride=stride, padding=padding), 11, 10)
+    slope = torch.randn(4, 6, patches.out_height, patches.out_width, dtype=torch.float64)
+    weight = torch.randn(2, 3, 2, kernel, kernel, dtype=torch.float64)
+    theirs = torch.nn.grad.conv2d_input((4, 4, 11, 10), weight.flatten(0, 1), slope, stride, padding, groups=2)
+    torch.testing.assert_close(grouped.input_slope(slope, weight, patches), theirs, rtol=0, atol=1e-12)
 
 
 def test_the_statistics_of_the_sample_have_the_gradients_of_autograd():
