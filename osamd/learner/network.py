@@ -66,9 +66,9 @@ class NetworkOSAMD(AskTell):
     gradient stay as they are. Half precision is computed in float32. `classes` names the outputs, 0, 1, ... by default.
 
     `batch_statistics` says what BatchNorm normalises by: "training", the statistics that it was trained with, or
-    "sample", those of the sample itself. By default it is the former, with one exception: in the preset, convolutional
-    networks with one BatchNorm after their convolutions learn with those of the sample, which survive a change of light
-    or contrast; the source model, which never changes, keeps those of the training.
+    "sample", those of the sample itself. By default it is the former, with one exception: in the preset, a plain
+    sequence of convolutions with ReLU, one BatchNorm, Flatten and a linear layer learns with those of the sample, which
+    survive a change of light or contrast; the source model, which never changes, keeps those of the training.
 
     `learn` says what learns instead, for large networks: "head" (the last layer), "norm" (the parameters of the norm
     layers), "low-rank" (small factors added to the weights of linear layers), "all", or a list of names of parameters,
@@ -80,7 +80,7 @@ class NetworkOSAMD(AskTell):
     with several arguments. Those may have any length.
 
     With nothing but a `budget` (5 % by default) it is the preset. `source` is a pair of samples and labels from the
-    training data, as many as you have. The preset remembers a few hundred of them, and replays them until labels of the
+    training data, as many as you have. The preset remembers 512 of them, or up to 4,096 small ones, and replays them until labels of the
     stream have taken their place. Without a source its memory starts empty, which costs it the first labels.
 
     Name a `method` of the paper, or give a setting of its rounds, to play that method instead. `eta` is then the
@@ -193,8 +193,8 @@ class NetworkOSAMD(AskTell):
     def state_dict(self) -> dict[str, Tensor]:
         """The network that decides, as the `state_dict` of the module: the student, or the teacher in PAA.
 
-        In the preset the mixture of both decides (use `predict`); this is the network that its arbiter trusts more. If
-        it learned by the sample's own statistics (`batch_statistics`), its BatchNorm must normalise by those as well.
+        In the preset a mixture of student, teacher and the module as it was given decides (use `predict`); this is the
+        one of student and teacher that its arbiter trusts more. If it learned by the sample's own statistics (`batch_statistics`), its BatchNorm must normalise by those as well.
         """
         believed = isinstance(self._core, PresetNetworkCore) and self._core.believes_teacher
         return self._tensors(teacher=self._method.teacher_decides or believed)
