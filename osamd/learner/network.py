@@ -80,8 +80,9 @@ class NetworkOSAMD(AskTell):
     with several arguments. Those may have any length.
 
     With nothing but a `budget` (5 % by default) it is the preset. `source` is a pair of samples and labels from the
-    training data, as many as you have. The preset remembers 512 of them, or up to 4,096 small ones, and replays them until labels of the
-    stream have taken their place. Without a source its memory starts empty, which costs it the first labels.
+    training data, as many as you have. The preset remembers 512 of them, or up to 4,096 small ones, and replays them
+    until labels of the stream have taken their place. Without a source its memory starts empty, which costs it the
+    first labels.
 
     Name a `method` of the paper, or give a setting of its rounds, to play that method instead. `eta` is then the
     student's step size and `sigma` sets how readily it asks (larger asks for more); both are required. `teacher` is the
@@ -194,7 +195,8 @@ class NetworkOSAMD(AskTell):
         """The network that decides, as the `state_dict` of the module: the student, or the teacher in PAA.
 
         In the preset a mixture of student, teacher and the module as it was given decides (use `predict`); this is the
-        one of student and teacher that its arbiter trusts more. If it learned by the sample's own statistics (`batch_statistics`), its BatchNorm must normalise by those as well.
+        one of student and teacher that its arbiter trusts more. If it learned by the sample's own statistics
+        (`batch_statistics`), its BatchNorm must normalise by those as well.
         """
         believed = isinstance(self._core, PresetNetworkCore) and self._core.believes_teacher
         return self._tensors(teacher=self._method.teacher_decides or believed)

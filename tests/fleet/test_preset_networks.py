@@ -242,7 +242,7 @@ def test_the_gradients_of_the_fast_paths_are_those_of_autograd(kind, softmax):
         torch.testing.assert_close(grouped.of_all(net, rows, x, y, weights), automatic, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("kernel, stride, padding", [(5, 2, 2), (4, 3, 0), (2, 3, 1), (3, 1, 1)])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(5, 2, 2), (4, 3, 0), (2, 3, 1), (3, 1, 1)])
 def test_the_slope_on_the_input_of_grouped_convolutions_is_that_of_torch(kernel, stride, padding):
     patches = Patches(nn.Conv2d(2, 3, kernel, stride=stride, padding=padding), 11, 10)
     slope = torch.randn(4, 6, patches.out_height, patches.out_width, dtype=torch.float64)
