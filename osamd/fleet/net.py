@@ -169,7 +169,7 @@ class ModuleNet(Net):
         for place in self.places:
             part, shift = (learns, 0) if place.first < self.trained else (frozen, self.trained)
             tensors[place.name] = part[place.first - shift : place.last - shift].reshape(place.shape)
-        return torch.func.functional_call(module, tensors, (batch,))
+        return torch.func.functional_call(module, tensors, (batch.clone(),))  # modules may work in place
 
     def _scores(self, learns: Tensor, frozen: Tensor, x: Tensor) -> Tensor:
         return self._as_classes(outputs_of(self._called(self.module, learns, frozen, x[None])), self.probabilities)

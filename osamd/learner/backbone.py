@@ -39,7 +39,8 @@ def wanted(module: nn.Module, learn: Any) -> Learn:
     names = [name for name, tensor in module.named_parameters(remove_duplicate=False) if tensor.is_floating_point()]
     found: list[str] = []
     for pattern in patterns:
-        fits = [name for name in names if isinstance(pattern, str) and fnmatchcase(name, pattern)]
+        fits = [name for name in names if name == pattern]
+        fits = fits or [name for name in names if isinstance(pattern, str) and fnmatchcase(name, pattern)]
         if not fits:
             close = get_close_matches(str(pattern), names, n=1, cutoff=0.4)
             meant = f"Did you mean {close[0]!r}? " if close else ""
@@ -99,7 +100,7 @@ def duplicate(module: nn.Module, apart: Iterable[str] | None) -> nn.Module:
         own = {id(tensor) for name, tensor in named_tensors(module).items() if name in set(apart)}
         for tensor in (*module.parameters(), *module.buffers()):
             if id(tensor) not in own:
-                view = tensor.detach()
+                view = tensor.detach().clone() if tensor.is_inference() else tensor.detach()
                 shared = nn.Parameter(view, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else view
                 memo[id(tensor)] = shared
     try:

@@ -21,7 +21,7 @@ from osamd.fleet.calling import Inputs, called, tried
 from osamd.fleet.devices import FEW_PARAMETERS
 from osamd.fleet.net import named_tensors
 from osamd.learner.backbone import Learn
-from osamd.learner.network_inputs import check_outputs
+from osamd.learner.network_inputs import check_outputs, require_finite
 from osamd.learner.rows import PLAIN_MODES, NetworkRows
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -56,10 +56,13 @@ class Features(NetworkRows):
         """`learning` names the parameters of the layer that learn; None means all of them."""
         self.head, self._body = head, body
         self._layer = body.get_submodule(head.name)
-        self._prefix = f"{head.name}." if head.name else ""
+        paths = [name for name, part in body.named_modules(remove_duplicate=False) if part is self._layer]
+        self._prefixes = [f"{name}." if name else "" for name in paths]
+        """Before the names of the layer's tensors in the whole module, which may know it by several names."""
         layer = copy.deepcopy(self._layer)
         for name, parameter in layer.named_parameters():
-            parameter.requires_grad_(learning is None or self._prefix + name in learning)
+            whole = [prefix + name for prefix in self._prefixes]
+            parameter.requires_grad_(learning is None or not set(learning).isdisjoint(whole))
         wide = any(parameter.dtype == torch.float64 for parameter in layer.parameters())
         few = sum(parameter.numel() for parameter in layer.parameters()) < FEW_PARAMETERS
         self.dtype = torch.float64 if wide else torch.float32
@@ -72,7 +75,7 @@ class Features(NetworkRows):
     @property
     def changing(self) -> list[str]:
         """The names that the layer's tensors have in the whole module."""
-        return [self._prefix + name for name in self._layer.state_dict()]
+        return [prefix + name for prefix in self._prefixes for name in self._layer.state_dict()]
 
     def adopt(self, source: Mapping[str, Tensor]) -> None:
         """Let the layer have its parameters where a fleet has the same numbers, for good, in place of its own copy."""
@@ -81,7 +84,7 @@ class Features(NetworkRows):
 
     def start(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The layer's tensors as they are in `tensors`, in memory that nobody else changes."""
-        own = {self._prefix + name: tensor for name, tensor in self.module.get_submodule("head").state_dict().items()}
+        own = self.merged(dict(self.module.get_submodule("head").state_dict()))
         alike = {name: (t.dtype, t.device) == (tensors[name].dtype, tensors[name].device) for name, t in own.items()}
         return {name: tensor if alike[name] else tensors[name].clone() for name, tensor in own.items()}
 
@@ -97,7 +100,8 @@ class Features(NetworkRows):
         return features.detach().to(self.device, self.dtype, copy=True)
 
     def merged(self, moved: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {self._prefix + name.removeprefix("head."): tensor for name, tensor in moved.items()}
+        own = {name.removeprefix("head."): tensor for name, tensor in moved.items()}
+        return {prefix + name: tensor for prefix in self._prefixes for name, tensor in own.items()}
 
     def described(self) -> dict[str, Any]:
         return {"head": list(self.head)}
@@ -117,7 +121,8 @@ def catching(layers: Iterable[tuple[str, nn.Module]]) -> Iterator[list[Caught]]:
 
     def catch(name: str) -> Any:
         def hook(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any], out: Tensor) -> None:
-            caught.append(Caught(name, args[0] if args else named["input"], out))
+            given = args[0] if args else named["input"]
+            caught.append(Caught(name, given.detach().clone(), out.detach().clone()))  # modules may work in place
 
         return hook
 
@@ -168,6 +173,9 @@ def found_head(module: nn.Module, inputs: Inputs, probabilities: bool) -> tuple[
     for watched in (layers[-1:], layers):
         with catching(watched) as caught:
             scores = tried(module, inputs)
+        if not bool(torch.isfinite(scores).all()):
+            require_finite(inputs)
+            raise InputError("`ask(x=...)`: the module's scores of x are not finite; the sample may be too large.")
         _check_scores(module, scores, probabilities)
         found = next((call for call in reversed(caught) if _ending(call.gave, scores, probabilities) is not None), None)
         if found is not None:
@@ -179,6 +187,9 @@ def found_head(module: nn.Module, inputs: Inputs, probabilities: bool) -> tuple[
         shape = tuple(caught[-1].gave.shape)
         problem = f"no layer gives the module's own {len(scores)} scores; the last one, {name!r}, gives shape {shape},"
         problem += " and more is done to that"
+        if not probabilities and any(_ending(call.gave, scores, True) is not None for call in caught):
+            problem = "the module gives probabilities"
+            instead = "Give outputs='probabilities'."
     elif found is not None:
         one = found.given.ndim > 1 and len(found.given) == 1
         what = "is called more than once" if one else f"takes shape {tuple(found.given.shape)}"
@@ -213,10 +224,10 @@ def _ending(gave: Tensor, scores: Tensor, probabilities: bool) -> str | None:
 
 def _refuse_tied(module: nn.Module, head: str) -> None:
     """Refuse a last layer whose tensors are used elsewhere in the module too."""
-    own = {id(tensor) for tensor in module.get_submodule(head).parameters()}
-    inside = f"{head}." if head else ""
+    layer, modules = module.get_submodule(head), dict(module.named_modules(remove_duplicate=False))
+    own = {id(tensor) for tensor in layer.parameters()}
     for name, tensor in named_tensors(module).items():
-        if id(tensor) in own and not name.startswith(inside):
+        if id(tensor) in own and modules[name.rpartition(".")[0]] is not layer:
             raise InputError(
                 f"`NetworkOSAMD(learn='head')`: the last layer, {head!r}, shares a tensor with {name!r}, which would"
                 " change with it; give the layer a parameter of its own."

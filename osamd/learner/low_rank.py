@@ -37,28 +37,34 @@ class LowRank(nn.Module):
         super().__init__()
         self.factors = nn.ParameterList()
         self.module = module.requires_grad_(False)
-        self._names = adaptable(module)
         tensors = named_tensors(module)
-        draw = torch.Generator().manual_seed(_FACTORS)
+        self._weights = [tensors[name] for name in adaptable(module)]
+        """The weights that get factors, as they were given."""
+        self._names = [[name for name, tensor in tensors.items() if tensor is weight] for weight in self._weights]
+        """All their names: layers may share a weight, and a layer may have several names."""
+        self._layers = {name for name, _ in module.named_modules()}
+        draw = torch.Generator("cpu").manual_seed(_FACTORS)
+        plain: dict[str, Any] = {"device": "cpu", "dtype": torch.float32}
         self._sizes: list[float] = []
-        for name in self._names:
-            weight = tensors[name]
+        for weight in self._weights:
             out, into = weight.shape
             rank = min(RANK, out, into)
-            start = torch.cat([torch.randn(rank, into, generator=draw), torch.zeros(rank, out)], 1)
+            start = torch.cat([torch.randn(rank, into, generator=draw, **plain), torch.zeros(rank, out, **plain)], 1)
             self.factors.append(nn.Parameter(start.to(weight)))
             self._sizes.append(float(weight.square().mean().sqrt()) / math.sqrt(rank))
 
     def weights(self, factors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The adapted weights, from the factors by their names in this module."""
-        tensors, adapted = named_tensors(self.module), {}
-        for i, name in enumerate(self._names):
+        """The adapted weights under all their names, from the factors by their names in this module."""
+        adapted: dict[str, Tensor] = {}
+        for i, (weight, names) in enumerate(zip(self._weights, self._names, strict=True)):
             both = factors[f"factors.{i}"]
-            weight = tensors[name].to(both.device)
             a, b = both[:, : weight.shape[1]], both[:, weight.shape[1] :]
-            adapted[name] = weight + self._sizes[i] * (b.T @ a)
+            moved = weight.to(both.device) + self._sizes[i] * (b.T @ a)
+            adapted |= dict.fromkeys(names, moved)
         return adapted
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        factors = {f"factors.{i}": both for i, both in enumerate(self.factors)}
-        return torch.func.functional_call(self.module, self.weights(factors), args, named)
+        weights = self.weights({f"factors.{i}": both for i, both in enumerate(self.factors)})
+        # One name per layer: torch puts the weights of a layer with two names back wrongly, and leaves it changed.
+        once = {name: weight for name, weight in weights.items() if name.rpartition(".")[0] in self._layers}
+        return torch.func.functional_call(self.module, once, args, named, tie_weights=False)

@@ -26,9 +26,9 @@ except ImportError as error:
     raise ImportError("networks need PyTorch: pip install 'osamd[deep]'") from error
 
 from osamd.accounting import budget as budgets
-from osamd.checks import one_sentence, require_shaped
+from osamd.checks import one_sentence, require_shaped, require_that
 from osamd.errors import InputError, lookup, require_kind
-from osamd.fleet.calling import Inputs, said, tried
+from osamd.fleet.calling import Inputs, tried
 from osamd.fleet.devices import device_named
 from osamd.fleet.fleet import Fleet, Member, net_of
 from osamd.fleet.net import ModuleNet, Net, set_modes
@@ -39,12 +39,14 @@ from osamd.learner.ask_tell import AskTell
 from osamd.learner.backbone import changing, duplicate, learning_of, wanted
 from osamd.learner.cores.network import NetworkCore, NetworkSamples, PresetNetworkCore, quietly, taking
 from osamd.learner.decision import known_classes, share_asked
-from osamd.learner.features import Features, Split, saved_head, split
+from osamd.learner.features import Features, Split, in_type_of, saved_head, split
 from osamd.learner.network_inputs import (
     check_outputs,
     inputs_of,
     kind_of,
+    no_gradient,
     pairs_of,
+    parts_of_state,
     require_finite,
     restored_module,
     takes_batches,
@@ -149,16 +151,17 @@ class NetworkOSAMD(AskTell):
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         names = [] if classes is None else known_classes(classes)
         super().__init__(recipe, limits, names, expire_after, window, seed)
-        self._choice = wanted(module, learn)
-        self._dtype, own_device = kind_of(module, learning_of(module, self._choice))
-        self._device = own_device if device is None else device_named(device, f"NetworkOSAMD(device={device!r})")
-        self._as_given = duplicate(module, changing(module, self._choice))
-        self._start = {name: tensor.detach() for name, tensor in self._as_given.state_dict().items()}
-        self._module = duplicate(self._as_given, None if learn is None else []).eval().to(self._device)
-        self._probabilities = outputs == "probabilities"
-        self._modes: dict[str, Any] = {"dropout": dropout, "batch_statistics": batch_statistics}
-        if self._choice is not None:
-            set_modes(self._module, dropout, batch_statistics or "training")
+        with quietly():
+            self._choice = wanted(module, learn)
+            self._dtype, own_device = kind_of(module, learning_of(module, self._choice))
+            self._device = own_device if device is None else device_named(device, f"NetworkOSAMD(device={device!r})")
+            self._as_given = duplicate(module, changing(module, self._choice))
+            self._start, self._others = parts_of_state(self._as_given)
+            self._module = duplicate(self._as_given, None if learn is None else []).eval().to(self._device)
+            self._probabilities = outputs == "probabilities"
+            self._modes: dict[str, Any] = {"dropout": dropout, "batch_statistics": batch_statistics}
+            if self._choice is not None:
+                set_modes(self._module, dropout, batch_statistics or "training")
         self._rows: NetworkRows
         self._embeds = False
         self._named = bool(names)
@@ -209,21 +212,39 @@ class NetworkOSAMD(AskTell):
         """The module's tensors in their original types, with the adapted ones in place of the old ones."""
         whole = {name: tensor.clone() for name, tensor in self._start.items()}
         if not isinstance(self._core, NetworkSamples):
-            return whole
+            return whole | self._others
         moved = self._rows.merged(self._core.fleet.tensors(0, teacher=teacher))
-        return whole | {name: moved[name].to(whole[name], copy=True) for name in whole if name in moved}
+        return whole | {n: moved[n].to(whole[n], copy=True) for n in whole if n in moved} | self._others
 
     def _meet(self, x: Any) -> Tensor:
         with quietly():
             inputs = inputs_of(x, self._device, self._dtype, whole=True)
-            if isinstance(inputs, Tensor) and not inputs.is_floating_point():
-                try:
-                    row = self._begin_on(inputs)
-                    self._embeds = True
-                    return row
-                except InputError:  # the module does not embed whole numbers: they are features
-                    inputs = inputs.to(self._dtype)
-            return self._begin_on(inputs)
+            if not isinstance(inputs, Tensor) or inputs.is_floating_point():
+                return self._begin_on(inputs)
+            fractions = inputs.to(self._dtype)
+            refusal = self._refuses_whole(inputs, fractions)
+            if refusal is None:
+                row = self._begin_on(inputs)
+                self._embeds = True
+                return row
+            try:
+                return self._begin_on(fractions)
+            except InputError:
+                if any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in self._module.modules()):
+                    raise InputError(refusal) from None
+                raise
+
+    def _refuses_whole(self, inputs: Tensor, fractions: Tensor) -> str | None:
+        """Why the module wants fractions in place of whole numbers; None if it embeds them."""
+        try:
+            scores = tried(self._module, inputs)
+        except InputError as error:
+            return str(error)
+        try:
+            same = torch.equal(scores, tried(self._module, in_type_of(self._module, fractions)))
+        except InputError:
+            return None
+        return "it converts them itself" if same else None
 
     def _begin_on(self, inputs: Inputs) -> Tensor:
         """Make the fleet, now that a sample shows what the module takes; returns the sample as a row."""
@@ -242,8 +263,11 @@ class NetworkOSAMD(AskTell):
         kinds: dict[str, Any] = {"modes": modes, "device": self._device, "dtype": self._dtype, "packing": packing}
         return Whole(self._module, self._choice, probabilities=self._probabilities, **kinds)
 
-    def _begin(self, rows: NetworkRows, row: Tensor) -> None:
-        """Make the fleet of one for rows like this one, and try a forward and a backward pass."""
+    def _begin(self, rows: NetworkRows, row: Tensor, one_by_one: bool | None = None) -> None:
+        """Make the fleet of one for rows like this one, and try a forward and a backward pass.
+
+        `one_by_one` says whether the module gets the samples of a batch one at a time, where a file knows it.
+        """
         net: Net = net_of(rows.module, row, rows.probabilities)
         if rows.modes != PLAIN_MODES or (rows.shared and isinstance(net, ModuleNet)):
             net = ModuleNet(rows.module, rows.probabilities, binary=net.binary, shared=rows.shared, **rows.modes)
@@ -268,18 +292,16 @@ class NetworkOSAMD(AskTell):
                 start = fleet.state.teacher
             scores, tape = net.forward(start, row)
             net.backward(start, tape, torch.zeros_like(scores))
+            if isinstance(fleet, PresetFleet):
+                none = torch.zeros(1, 1, dtype=torch.long, device=rows.device)
+                net.loss_gradient(start, row[:, None], none, none.to(rows.dtype))
         except InputError:
             raise
         except Exception as error:  # whatever a user's module raises in the backward pass
-            rule = f"no gradient comes back through the module ({said(error)})."
-            raise InputError(f"`NetworkOSAMD(module=...)`: {rule}") from error
+            raise InputError(f"`NetworkOSAMD(module=...)`: {no_gradient(self._module, error)}") from error
         check_outputs(rows.module, scores[0], rows.probabilities)
-        if (
-            isinstance(net, ModuleNet)
-            and isinstance(fleet, PresetFleet)
-            and not takes_batches(net, start, row, rows.other(row))
-        ):
-            net.one_by_one = True
+        if isinstance(net, ModuleNet) and isinstance(fleet, PresetFleet) and not net.one_by_one:
+            net.one_by_one = not takes_batches(net, start, row, rows.other(row)) if one_by_one is None else one_by_one
         if not self._classes:
             self._name_classes(list(range(fleet.classes)))
         if len(self._classes) != fleet.classes:
@@ -314,6 +336,7 @@ class NetworkOSAMD(AskTell):
                 f" made for {known}.{named}"
             )
         found = [self._later(samples[i]) for i in drawn]
+        self._core.lengthen(max(row.shape[-1] for row in found))
         rows = torch.cat([self._core.fitted(row) for row in found])
         indices = [self._index[labels[i]] for i in drawn]
         self._core.fleet.remember(0, rows, torch.tensor(indices))
@@ -322,13 +345,12 @@ class NetworkOSAMD(AskTell):
     def _later(self, x: Any) -> Tensor:
         """A sample after the first one, which must have the same type, and as a row the same shape."""
         of_body, like = isinstance(self._rows, Features), self._core.fleet.sample
-        inputs = inputs_of(x, self._device, self._dtype, whole=self._embeds, kept=not of_body)
+        inputs = inputs_of(x, self._device, self._dtype, whole=self._embeds, finite=not of_body)
         if self._embeds and isinstance(inputs, Tensor) and inputs.is_floating_point():
             raise InputError("`ask(x=...)`: x holds fractions; the samples before were whole numbers.")
         with quietly(), taking():
             row = self._rows.row(inputs)
         if isinstance(self._rows, Whole) and self._rows.packing is not None:
-            self._core.lengthen(row.shape[1])
             return row
         if of_body and not bool(torch.isfinite(row).all()):
             require_finite(inputs)
@@ -352,24 +374,33 @@ class NetworkOSAMD(AskTell):
             "learning": [n for n, p in self._as_given.named_parameters(remove_duplicate=False) if p.requires_grad],
             **({} if self._choice is None else {"learn": self._choice}),
             **({} if self._core is None else self._rows.described()),
+            **({} if self._core is None else {"one_by_one": self._one_by_one()}),
         }
+
+    def _one_by_one(self) -> bool:
+        """Whether the module gets the samples of a batch one at a time."""
+        net = self._core.fleet.net
+        return isinstance(net, ModuleNet) and net.one_by_one
 
     def _begin_again(self, saved: saving.Saved) -> None:
         """Make the fleet that a file describes."""
         arrays, content = saved
+        alone = content.get("one_by_one")  # earlier files do not say
+        require_that(alone is None or type(alone) is bool, "one_by_one is neither true nor false")
         if "parts" in content:
             packing = Packing.saved(content, self._dtype)
             like = torch.zeros(1, *content["sample"], dtype=packing.kind).numpy()
             example = torch.from_numpy(require_shaped(arrays, "example", like)).to(self._device)
-            self._begin(self._whole(packing), example)
+            self._begin(self._whole(packing), example, alone)
             return
         if "head" not in content:
             kind = torch.int64 if self._embeds else self._dtype
-            self._begin(self._whole(None), torch.zeros(1, *content["sample"], dtype=kind, device=self._device))
+            row = torch.zeros(1, *content["sample"], dtype=kind, device=self._device)
+            self._begin(self._whole(None), row, alone)
             return
         head = saved_head(self._module, content["head"])
         rows = Features(self._module, head, None if self._choice == "head" else self._choice, self._device)
-        self._begin(rows, torch.zeros(1, *content["sample"], dtype=rows.dtype, device=rows.device))
+        self._begin(rows, torch.zeros(1, *content["sample"], dtype=rows.dtype, device=rows.device), alone)
 
     def _like(self) -> tuple[Any, ...]:
         return self._as_given, self._device
@@ -389,6 +420,7 @@ class NetworkOSAMD(AskTell):
         module, device = restored_module(like[0], saved), like[1]
         content = saved.content
         settings, own = settings_of(content), dict(content["modes"])
+        require_that(type(own.get("dropout", False)) is bool, "dropout is neither true nor false")
         if "batch_norm" in own:  # its name in earlier files
             own["batch_statistics"] = "sample" if own.pop("batch_norm") == "sample" else "training"
         if settings is not None:

@@ -11,21 +11,51 @@ import torch
 from torch import Tensor, nn
 
 from osamd.errors import InputError
-from osamd.fleet.calling import Inputs
+from osamd.fleet.calling import Inputs, said
 from osamd.fleet.net import ModuleNet
 from osamd.learner.saving import Saved
 
 
 def kind_of(module: nn.Module, learning: list[Tensor]) -> tuple[torch.dtype, torch.device]:
     """The type that the module is computed in (float64 if such parameters learn, else float32), and its device."""
-    uninitialised = [p for p in module.parameters() if isinstance(p, nn.parameter.UninitializedParameter)]
-    if uninitialised or not learning:
-        what = "layers that have seen no sample yet" if uninitialised else "no parameters that require a gradient"
-        raise InputError(f"`NetworkOSAMD(module=...)`: the module has {what}, so there is nothing to adapt.")
+    problem = ""
+    if isinstance(module, torch.jit.ScriptModule):
+        problem = "the module is compiled by torch.jit; give the one that it was made from."
+    elif any(isinstance(p, nn.parameter.UninitializedParameter) for p in module.parameters()):
+        problem = "the module has layers that have seen no sample yet; pass a batch through it first."
+    elif not learning:
+        problem = (
+            "the module has no parameters that require a gradient, so there is nothing to adapt; give learn='head'."
+        )
+    if problem:
+        raise InputError(f"`NetworkOSAMD(module=...)`: {problem}")
+    require_memory("NetworkOSAMD", module)
     if any(p.is_complex() for p in module.parameters()):
         raise InputError("`NetworkOSAMD(module=...)`: the module has complex parameters; real ones are needed.")
     wide = any(p.dtype == torch.float64 for p in learning)
     return torch.float64 if wide else torch.float32, learning[0].device
+
+
+def no_gradient(module: nn.Module, error: Exception) -> str:
+    """Why no gradient comes back through the module, and what to do, where that is known."""
+    text = str(error)
+    if "more than 1 value per channel" in text:
+        return "one sample has no statistics of its own for a BatchNorm here; give batch_statistics='training'."
+    if "does not require grad" in text or "not have been used in the graph" in text:
+        return (
+            "the scores do not depend on the parameters that learn, or are computed without gradients; change learn=..."
+        )
+    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        return f"{type(module).__name__} cannot be adapted; give module.module, the network inside it."
+    hint = "; give enable_nested_tensor=False to the nn.TransformerEncoder" if "Nested" in text else ""
+    return f"no gradient comes back through the module ({said(error)}){hint}."
+
+
+def require_memory(call: str, module: nn.Module) -> None:
+    """Refuse a module on the meta device."""
+    if any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers())):
+        rule = "it has shapes and no numbers; give one with memory, such as module.to_empty(device='cpu')"
+        raise InputError(f"`{call}(module=...)`: the module is on the meta device, where {rule}.")
 
 
 def check_outputs(module: nn.Module, scores: Tensor, probabilities: bool) -> None:
@@ -36,11 +66,32 @@ def check_outputs(module: nn.Module, scores: Tensor, probabilities: bool) -> Non
             f"`NetworkOSAMD(outputs='probabilities')`: the module gave {[round(s, 3) for s in scores.tolist()]},"
             " which are not probabilities; use outputs='logits'."
         )
-    if not probabilities and isinstance(last, nn.Softmax | nn.LogSoftmax | nn.Sigmoid):
+    if (
+        not probabilities
+        and isinstance(last, nn.Softmax | nn.LogSoftmax | nn.Sigmoid)
+        and _comes_from(last, module, scores)
+    ):
         raise InputError(
             f"`NetworkOSAMD(outputs='logits')`: the module ends in {type(last).__name__}; take that layer off, or"
             " use outputs='probabilities' where it gives those."
         )
+
+
+def _comes_from(last: nn.Module, module: nn.Module, scores: Tensor) -> bool:
+    """Whether the scores are this layer's outputs: in a sequence they must be, elsewhere they have to look so.
+
+    The layer that a module names last may be a gate or a part of attention.
+    """
+    end = module
+    while type(end) is nn.Sequential and len(end):
+        end = end[-1]
+    if end is last:
+        return True
+    if len(scores) == 2 and float(scores[0]) == -float(scores[1]):  # one score for two classes
+        scores = 2.0 * scores[1:]
+    shares = scores.exp() if isinstance(last, nn.LogSoftmax) else scores
+    whole = isinstance(last, nn.Sigmoid) or abs(float(shares.sum()) - 1.0) < 1e-2
+    return whole and bool(((shares >= 0.0) & (shares <= 1.0)).all())
 
 
 def takes_batches(net: ModuleNet, start: Tensor, row: Tensor, other: Tensor) -> bool:
@@ -55,9 +106,11 @@ def takes_batches(net: ModuleNet, start: Tensor, row: Tensor, other: Tensor) -> 
 
 def restored_module(like: nn.Module, saved: Saved) -> nn.Module:
     """A copy of the module with the parameters that were saved; a module of another architecture or type is refused."""
+    require_memory("load", like)
     module = copy.deepcopy(like)
     arrays, content = saved
-    types = {name: str(tensor.dtype) for name, tensor in module.state_dict().items()}
+    tensors, others = parts_of_state(module)
+    types = {name: str(tensor.dtype) for name, tensor in tensors.items()}
     if types.keys() == content["types"].keys() and types != content["types"]:
         raise InputError(
             "`load(module=...)`: the module and the saved one have different types, such as float32 and float64;"
@@ -65,7 +118,7 @@ def restored_module(like: nn.Module, saved: Saved) -> nn.Module:
         )
     start = {name[7:]: torch.from_numpy(array) for name, array in arrays.items() if name.startswith("module.")}
     try:
-        module.load_state_dict(start)
+        module.load_state_dict(start | others)
     except RuntimeError as error:
         why = " ".join(str(error).split())[:200]
         raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
@@ -74,45 +127,51 @@ def restored_module(like: nn.Module, saved: Saved) -> nn.Module:
     return module
 
 
-def inputs_of(x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool, kept: bool = True) -> Inputs:
+def parts_of_state(module: nn.Module) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors of a module's `state_dict`, and whatever else it holds there, such as a quantised layer's weights."""
+    state = module.state_dict()
+    tensors = {name: part.detach() for name, part in state.items() if isinstance(part, Tensor)}
+    return tensors, {name: part for name, part in state.items() if name not in tensors}
+
+
+def inputs_of(x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool, finite: bool = True) -> Inputs:
     """A batch that holds the sample: a tensor, or a tuple or dictionary of tensors, for that many arguments.
 
     A tuple of plain numbers is one array. With `whole`, whole numbers stay whole, for modules that embed them; inside
-    tuples and dictionaries they always do, and truth values stay what they are, since masks are made of those. A sample
-    that is `kept` is copied, and checked to be finite.
+    tuples and dictionaries they always do, and truth values stay what they are, since masks are made of those. Tensors
+    are copied, and checked to be `finite`.
     """
     if isinstance(x, Mapping):
         if not x or not all(isinstance(name, str) for name in x):
             raise InputError("`ask(x=...)`: x is a dictionary; its keys must be the names of the module's arguments.")
-        named = {name: row_of(part, device, dtype, part=f"x[{name!r}]", kept=kept) for name, part in x.items()}
+        named = {name: row_of(part, device, dtype, part=f"x[{name!r}]") for name, part in x.items()}
         if all(part.ndim == 1 for part in named.values()):
             rule = "x is a dictionary of single numbers; give its values as an array, in the module's order"
             raise InputError(f"`ask(x=...)`: {rule}.")
         found: Inputs = named
     elif isinstance(x, tuple) and any(isinstance(part, Tensor | np.ndarray) for part in x):
-        found = tuple(row_of(part, device, dtype, part=f"x[{i}]", kept=kept) for i, part in enumerate(x))
+        found = tuple(row_of(part, device, dtype, part=f"x[{i}]") for i, part in enumerate(x))
     else:
-        found = row_of(x, device, dtype, whole=whole, kept=kept)
-    if kept:
+        found = row_of(x, device, dtype, whole=whole)
+    if finite:
         require_finite(found)
     return found
 
 
-def row_of(
-    x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool = True, part: str = "", kept: bool = True
-) -> Tensor:
+def row_of(x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool = True, part: str = "") -> Tensor:
     """One tensor of a sample, as a batch; `part` names it where it is a part of the sample."""
     what = part or "x"
     try:
-        read_only = isinstance(x, np.ndarray) and not x.flags.writeable  # torch warns about those
-        given = torch.as_tensor(x.copy() if read_only else x, device=device)
+        if isinstance(x, np.ndarray):  # torch takes no reversed axes or foreign byte orders, and warns if read-only
+            x = np.array(x, dtype=x.dtype.newbyteorder("="))
+        given = torch.as_tensor(x, device=device)
         if given.is_floating_point() or given.is_complex():
             kind = dtype if given.is_floating_point() else given.dtype
         elif part and given.dtype == torch.bool:
             kind = torch.bool
         else:
             kind = torch.int64 if whole else dtype
-        row = given.detach().to_dense().to(kind, copy=kept)[None]
+        row = given.detach().to_dense().to(kind, copy=True)[None]
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"`ask(x=...)`: {what} must be numbers, an array or a tensor ({error}).") from error
     if row.is_complex() or (row.ndim < 2 and not part):
@@ -160,6 +219,11 @@ def _listed(part: Any) -> list[Any] | None:
     if isinstance(part, Tensor | np.ndarray) and part.ndim == 1:
         return list(part.tolist())
     try:
-        return [row.item() if isinstance(row, np.generic) else row for row in part]
+        return [row.item() if isinstance(row, np.generic) or _single(row) else row for row in part]
     except TypeError:
         return None
+
+
+def _single(row: Any) -> bool:
+    """Whether it is an array or a tensor that holds a number without an axis."""
+    return isinstance(row, Tensor | np.ndarray) and row.ndim == 0

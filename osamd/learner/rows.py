@@ -16,7 +16,7 @@ from osamd.errors import InputError
 from osamd.fleet.calling import Inputs
 from osamd.learner.backbone import Learn, duplicate, learning_of
 from osamd.learner.low_rank import LowRank
-from osamd.learner.several_parts import Packing, Unpacking
+from osamd.learner.several_parts import Packing, Unpacking, unlike
 
 PLAIN_MODES: dict[str, Any] = {"dropout": False, "batch_statistics": "training"}
 
@@ -41,7 +41,7 @@ class NetworkRows(ABC):
 
     def other(self, row: Tensor) -> Tensor:
         """A row like this one, with other numbers."""
-        return row.flip(-1)
+        return unlike(row)
 
     @abstractmethod
     def merged(self, moved: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -70,7 +70,7 @@ class Whole(NetworkRows):
         self.packing = packing
         self.probabilities, self.modes, self.device, self.dtype = probabilities, modes, device, dtype
         self.shared = learn is not None
-        self.module = module.to(dtype=dtype)
+        self.module = module._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
         self._factors: LowRank | None = None
         if learn is not None:
             self.module = duplicate(module, [])
@@ -90,7 +90,7 @@ class Whole(NetworkRows):
         return inputs
 
     def other(self, row: Tensor) -> Tensor:
-        return row.flip(-1) if self.packing is None else self.packing.other(row)
+        return unlike(row) if self.packing is None else self.packing.other(row)
 
     def merged(self, moved: dict[str, Tensor]) -> dict[str, Tensor]:
         if self.packing is not None:

@@ -93,10 +93,10 @@ class Packing:
         return {p.name: t for p, t in zip(self.parts, tensors, strict=True)} if self.named else tuple(tensors)
 
     def other(self, row: Tensor) -> Tensor:
-        """Another row of the same lengths: each part's last axis in reverse."""
+        """Another row of the same lengths."""
         inputs = self.unpacked(row, self.lengths(row[0, : self.header].tolist()))
         tensors = inputs.values() if isinstance(inputs, dict) else inputs
-        turned = [tensor.flip(-1) if tensor.ndim > 1 else tensor for tensor in tensors]
+        turned = [unlike(tensor) if tensor.ndim > 1 else tensor for tensor in tensors]
         found = self.packed(dict(zip(inputs, turned, strict=True)) if isinstance(inputs, dict) else tuple(turned))
         return functional.pad(found, (0, row.shape[1] - found.shape[1]))
 
@@ -125,6 +125,17 @@ def parts_of(inputs: Tensor | tuple[Tensor, ...] | dict[str, Tensor]) -> list[Pa
     """The parts of a sample."""
     named = inputs.items() if isinstance(inputs, dict) else enumerate(inputs)
     return [Part(str(name), _kind(tensor), tensor.ndim - 1) for name, tensor in named]
+
+
+def unlike(tensor: Tensor) -> Tensor:
+    """Other numbers of the same kind: the last axis in reverse, and fractions moved by up to a half.
+
+    Whole numbers stay among those that are there, since a module that embeds has a vocabulary.
+    """
+    turned = tensor.flip(-1)
+    if not tensor.is_floating_point():
+        return turned
+    return turned + torch.linspace(-0.5, 0.5, tensor.numel(), dtype=tensor.dtype, device=tensor.device).view_as(turned)
 
 
 def _kind(tensor: Tensor) -> str:

@@ -70,7 +70,9 @@ class NetworkSamples(ABC):
         return sample
 
     def last(self) -> Tensor:
-        return self._row
+        """The sample observed last, which is about to be kept: now there must be room for its length."""
+        self.lengthen(self._row.shape[-1])
+        return self.fitted(self._row)
 
     def refusal(self, sample: Tensor) -> InputError:
         return InputError(
@@ -160,6 +162,7 @@ class PresetNetworkCore(NetworkSamples):
 
     def __init__(self, fleet: PresetFleet, meter: Array) -> None:
         self.fleet, self.meter = fleet, meter
+        self._orders = torch.zeros_like(fleet.orders, device="cpu")
         self._arbiter, self._counts, self.book = (rows[0].numpy() for rows in fleet.numbers)
         self._kind = fleet.state.samples.dtype
         self._work = fleet.work()[0].numpy()
@@ -207,7 +210,7 @@ class PresetNetworkCore(NetworkSamples):
         require_within("labels", labels, pair.NO_TARGET, self.fleet.classes - 1, whole=True)
         require_within("labels", labels[:, :places], 0, self.fleet.classes - 1, whole=True)
         squares = self.fleet.state.squares.cpu().numpy()
-        require_that(~(squares < 0.0), "squares holds negative numbers")
+        require_that(np.isfinite(squares) & ~(squares < 0.0), "squares holds numbers that are no squares")
         if not self._kind.is_floating_point:  # a module that embeds has a vocabulary, which it alone knows
             with quietly(), taking():
                 self.fleet.net.many(self.fleet.state.rows[:1], self.fleet.state.samples)
@@ -220,7 +223,8 @@ class PresetNetworkCore(NetworkSamples):
 
     def learn(self, y: int, weight: float = 0.0) -> None:
         fleet, rate = self.fleet, float(self.book[RATE])
-        orders = torch.zeros(fleet.orders.shape, dtype=fleet.orders.dtype)
+        orders = self._orders.zero_()
+        self._row = self.last()
         arbiter, counts = self._arbiter.copy(), self._counts.copy()
         self._compiled.order(arbiter, counts, self._work, self._said, y, weight, rate, self._size, orders.numpy()[0])
         with quietly(), threads_for(fleet.net.held), taking():
