@@ -49,6 +49,7 @@ from osamd.learner.network_inputs import (
     parts_of_state,
     require_finite,
     restored_module,
+    sample_of_source,
     takes_batches,
 )
 from osamd.learner.recipes import PaperRecipe, network_recipe, settings_of
@@ -325,7 +326,8 @@ class NetworkOSAMD(AskTell):
     def _remember(self, source: Any, seed: int) -> None:
         """Let the preset remember some of the labelled samples that the network was trained on."""
         samples, labels = pairs_of(source)
-        self._meet(samples[0])
+        with sample_of_source(0):
+            self._meet(samples[0])
         drawn = remembered(len(labels), self._core.fleet.places, seed)
         unknown = [labels[i] for i in drawn if not isinstance(labels[i], Hashable) or labels[i] not in self._index]
         if unknown:
@@ -335,7 +337,10 @@ class NetworkOSAMD(AskTell):
                 f"`NetworkOSAMD(source=(X, y))`: y holds {unknown[0]!r:.60}, which is not a class; the learner was"
                 f" made for {known}.{named}"
             )
-        found = [self._later(samples[i]) for i in drawn]
+        found = []
+        for i in drawn:
+            with sample_of_source(i):
+                found.append(self._later(samples[i]))
         self._core.lengthen(max(row.shape[-1] for row in found))
         rows = torch.cat([self._core.fitted(row) for row in found])
         indices = [self._index[labels[i]] for i in drawn]

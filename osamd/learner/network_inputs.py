@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,11 @@ def row_of(x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool = Tr
     """One tensor of a sample, as a batch; `part` names it where it is a part of the sample."""
     what = part or "x"
     try:
+        if hasattr(x, "to_numpy"):  # one row of a data frame, or a frame that holds one row
+            x = x.to_numpy()
+            x = x[0] if x.ndim == 2 and len(x) == 1 else x
+        if isinstance(x, np.ma.MaskedArray):
+            require_unmasked(x, what)
         if isinstance(x, np.ndarray):  # torch takes no reversed axes or foreign byte orders, and warns if read-only
             x = np.array(x, dtype=x.dtype.newbyteorder("="))
         given = torch.as_tensor(x, device=device)
@@ -177,6 +183,21 @@ def row_of(x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool = Tr
     if row.is_complex() or (row.ndim < 2 and not part):
         raise InputError(f"`ask(x=...)`: {what} must be an array of real numbers; this is {x!r:.100}.")
     return row
+
+
+def require_unmasked(x: Any, what: str) -> None:
+    """Refuse an array with masked values."""
+    if bool(np.ma.getmaskarray(x).any()):
+        raise InputError(f"`ask(x=...)`: {what} has masked values; fill or drop missing values first.")
+
+
+@contextmanager
+def sample_of_source(i: int) -> Iterator[None]:
+    """Let errors about a sample of the source say which one it is."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error).replace("`ask(x=...)`: x", f"`NetworkOSAMD(source=(X, y))`: X[{i}]", 1)) from error
 
 
 def require_finite(inputs: Inputs) -> None:

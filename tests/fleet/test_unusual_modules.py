@@ -312,3 +312,24 @@ def test_a_meta_module_is_refused_by_load_with_a_remedy():
     learner = play(NetworkOSAMD(Small()), torch.randn(2, 6))
     with pytest.raises(InputError, match=r"on the meta device.*to_empty"):
         NetworkOSAMD.from_bytes(learner.to_bytes(), Small().to("meta"))
+
+
+def test_rows_of_data_frames_are_taken_and_masked_values_refused():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.random.default_rng(0).normal(size=(2, 6)))
+    learner = NetworkOSAMD(Small())
+    plain = learner.predict_proba(frame.to_numpy()[0])
+    assert learner.predict_proba(frame.iloc[0]) == learner.predict_proba(frame.iloc[:1]) == plain
+    whole = np.ma.masked_array(frame.to_numpy()[0])
+    assert learner.predict_proba(whole) == plain
+    whole[2] = np.ma.masked
+    with pytest.raises(InputError, match="x has masked values; fill or drop"):
+        learner.ask(whole)
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_an_error_in_the_source_says_which_sample_it_is(wrong):
+    x = torch.randn(2, 6)
+    x[wrong, 3] = torch.nan
+    with pytest.raises(InputError, match=rf"source=\(X, y\)\)`: X\[{wrong}\] holds numbers that are not finite"):
+        NetworkOSAMD(Small(), source=(x, [0, 1]))
