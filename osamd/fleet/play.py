@@ -137,7 +137,8 @@ class Checkpoint:
                 about = found.metadata() or {}
                 if about.get("identity") != self.identity or about.get("shape") != json.dumps(self.shape):
                     return 0
-                if any(found.get_slice(name).get_shape() != list(kept.shape) for name, kept in fleet.kept().items()):
+                kept = {name: list(tensor.shape) for name, tensor in fleet.kept().items()}
+                if {name: found.get_slice(name).get_shape() for name in found.keys()} != kept:  # noqa: SIM118
                     return 0  # another version wrote it
                 t = int(about["round"])
                 record[:t] = torch.from_numpy(np.array(self._rows("r")[:t])).to(record)

@@ -3,7 +3,8 @@
 As in `osamd.preset`, a conservative student trains itself on pseudolabels, an aggressive teacher learns from the newest
 labels alone, the network as it was given (the source) never changes, and the arbiter (`osamd.preset.arbiter`) mixes
 their probabilities: the blend of student and teacher gives the pseudolabel, trust in it is earned by labels, and the
-guard decides. With p_e the probabilities of student (e = 0) and teacher (1):
+guard decides. The student speaks as the average of what it was in the last rounds, which varies less than its steps
+do. With p_e the probabilities of that average (e = 0) and of the teacher (1):
 
     blend = sum_e a_e p_e;  trusted = source against blend;  p = guard over trusted, source, student and teacher
     ask with probability max(floor, sigma / (sigma + m^POWER))      m: the margin of p and the blend, half and half
@@ -12,10 +13,12 @@ guard decides. With p_e the probabilities of student (e = 0) and teacher (1):
           RECENT samples, each with its label or the pseudolabel it got                                 at w_hat
     g_1 = grad l(x, y), with a label, + mean of grad l over BATCH + SOME of the NEWEST labels          at theta
     v_e <- KEEP v_e + (1 - KEEP) g_e^2,   w_e <- w_e - STEPS[e] |w| g_e / sqrt(v_e / (1 - KEEP^t))
+    average <- average + NEWS (w_0 - average)
 
 l(x, y) = -log p(y). Gradients are divided by their own size, coordinate by coordinate, and |w| is the root mean square
 of the parameters at the start (at least LEAST), so steps are in the network's own scale; t counts the steps of each.
-Samples far larger than usual are decided on, but not learned from. In a convolutional network with BatchNorm, student
+Samples far larger than usual are decided on, but not learned from. Images that are replayed are varied each time
+(`osamd.fleet.augmentation`). In a convolutional network with BatchNorm, student
 and teacher normalise by the sample's own statistics (`by_sample`); the source stays as it was given. `osamd.fleet.pair`
 holds the decisions and says which samples are replayed.
 
@@ -34,7 +37,7 @@ import torch
 from torch import Tensor, nn
 
 from osamd.errors import InputError
-from osamd.fleet import pair
+from osamd.fleet import augmentation, pair
 from osamd.fleet.conv import ConvNet
 from osamd.fleet.fleet import Playing, example_of, net_of
 from osamd.fleet.net import Net, stack
@@ -47,6 +50,8 @@ STEPS = (0.005, 0.025)
 """The steps of student and teacher, relative to the size of the parameters."""
 LEAST = 0.01
 KEEP = 0.999
+NEWS = 0.02
+"""The share of the student that enters its average in a round; the average looks back about fifty rounds."""
 
 _REMEMBERED = 9  # marks a generator apart from those of streams
 
@@ -71,6 +76,8 @@ class PresetState(NamedTuple):
     samples: Tensor
     """(models x (places + RECENT) x shape): the memory, then the recent samples."""
     labels: Tensor
+    averages: Tensor
+    """(models x size): the students' averages, which speak for them."""
 
 
 class PresetNumbers(NamedTuple):
@@ -86,7 +93,8 @@ class PresetFleet(Playing):
 
     `batch_statistics` says what BatchNorm normalises by in all networks, "training" or "sample"; by default it is as
     `by_sample` says. A memory has as many `places` as suit the size of a sample (`osamd.fleet.pair.places_for`), or as
-    many as are given.
+    many as are given. `augment` says whether replayed samples are varied; by default they are if they are images and
+    the networks have convolutions (`osamd.fleet.augmentation.fits`).
     """
 
     def __init__(
@@ -100,6 +108,7 @@ class PresetFleet(Playing):
         probabilities: bool = False,
         example: Tensor | None = None,
         places: int | None = None,
+        augment: bool | None = None,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
@@ -119,14 +128,17 @@ class PresetFleet(Playing):
         kind = dtype if example is None else example.dtype
         self.places = places or places_for(sample)
         """How many labelled samples every pair remembers."""
-        self.networks = torch.cat([rows, rows, rows])
-        """The students, the teachers, then the sources."""
+        self.networks = torch.cat([rows, rows, rows, rows])
+        """The students, the teachers, the sources, then the students' averages."""
         self.state = PresetState(
             self.networks[: 2 * count],
             torch.zeros(2 * count, self.net.trained, dtype=dtype, device=self.device),
             torch.zeros(count, self.places + RECENT, *sample, dtype=kind, device=self.device),
             torch.zeros(count, self.places + RECENT, dtype=torch.long, device=self.device),
+            self.networks[3 * count :],
         )
+        self.augmented = augmentation.chosen(augment, members[0].module, self.state.samples)
+        """What varies replayed samples, if anything does."""
         self.numbers = PresetNumbers(
             torch.from_numpy(pair.open_arbiters(count)),
             torch.from_numpy(pair.open_counts(count, self.places)),
@@ -172,23 +184,25 @@ class PresetFleet(Playing):
         return super().kept() | self.numbers._asdict()
 
     def tensors(self, member: int, *, teacher: bool = False) -> dict[str, Tensor]:
-        """A member's student (or teacher), as the `state_dict` of its module."""
-        return self.net.tensors(self.state.rows[member + teacher * len(self)].detach().cpu())
+        """A member's student, averaged, or its teacher, as the `state_dict` of its module."""
+        row = self.state.rows[len(self) + member] if teacher else self.state.averages[member]
+        return self.net.tensors(row.detach().cpu())
 
     def see(self, x: Tensor) -> None:
         """The first half: compute `shares`, the probabilities of students, teachers and sources, and `sizes`."""
-        pairs = 2 * len(self)
+        count = len(self)
+        said = self.networks[count:]  # teachers, sources, averages
         if self.net is self.source_net:
-            logits = self.net.many(self.networks, torch.cat([x, x, x])[:, None])
+            logits = self.net.many(said, torch.cat([x, x, x])[:, None])
         else:
-            learning = self.net.many(self.networks[:pairs], torch.cat([x, x])[:, None])
-            logits = torch.cat([learning, self.source_net.many(self.networks[pairs:], x[:, None])])
-        self.shares.copy_(torch.softmax(logits[:, 0].double(), 1))
+            teachers, averages = (self.net.many(rows, x[:, None]) for rows in (said[:count], said[2 * count :]))
+            logits = torch.cat([teachers, self.source_net.many(said[count : 2 * count], x[:, None]), averages])
+        self.shares.copy_(torch.softmax(logits[:, 0].double(), 1).roll(count, 0))
         self.sizes.copy_(sizes_of(x))
 
     def descend(self, x: Tensor) -> None:
         """The second half, as the `orders` say: remember the sample if it has a label, and take a step."""
-        rows, squares, samples, labels = self.state
+        rows, squares, samples, labels, averages = self.state
         fits, labelled, target, place, last, number, taught, replays = (self.orders[:, i] for i in range(pair.HEAD))
         replayed, each = self.orders[:, pair.HEAD :], self._each[:, None]
         over = (-1, *(1 for _ in self.sample))
@@ -198,7 +212,10 @@ class PresetFleet(Playing):
         labels[self._each, place] = torch.where(known, target, labels[self._each, place])
         samples[self._each, last], labels[self._each, last] = x, target
         halves = replayed.unflatten(1, (2, -1)).transpose(0, 1)
-        batch = torch.cat([torch.cat([x[:, None], samples[each, half]], 1) for half in halves])
+        taken = [samples[each, half] for half in halves]
+        if self.augmented is not None:
+            taken = list(self.augmented(torch.cat(taken, 1), number).chunk(2, 1))
+        batch = torch.cat([torch.cat([x[:, None], part], 1) for part in taken])
         y = torch.cat([torch.cat([target[:, None], labels[each, half]], 1) for half in halves])
         label, memory = labelled[:, None].to(self.dtype), replays[:, None].to(self.dtype)
         student = [label, (memory / BATCH).expand(-1, BATCH), torch.full_like(label, SELF / SOME).expand(-1, SOME)]
@@ -209,6 +226,7 @@ class PresetFleet(Playing):
         squares.mul_(KEEP).addcmul_(gradient, gradient, value=1.0 - KEEP)
         grown = -torch.expm1(math.log(KEEP) * torch.cat([number, taught])[:, None].to(self.dtype))
         rows[:, : self.net.trained] -= self.rates * gradient / ((squares / grown).sqrt() + 1e-8)
+        averages.lerp_(rows[: len(self)], NEWS)
 
 
 def by_sample(net: Net, sample: tuple[int, ...]) -> Net:

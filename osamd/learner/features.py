@@ -243,3 +243,13 @@ def saved_head(module: nn.Module, content: Any) -> Head:
     require_that(isinstance(layer, LAYERS), f"its head, {head.name!r}, is not a layer of the module")
     require_that(all(word in ENDINGS for word in head.ending.split()), "the ending of its head is not known")
     return head
+
+
+def features_vary(augment: bool | None) -> bool:
+    """Whether remembered features are augmented: never, since they are no images."""
+    if augment:
+        raise InputError(
+            "`NetworkOSAMD(augment=True)`: the body is frozen, so features are remembered in place of images; leave"
+            " augment out, or let more of the module learn, with learn='norm' or learn='low-rank'."
+        )
+    return False

@@ -39,7 +39,7 @@ from osamd.learner.ask_tell import AskTell
 from osamd.learner.backbone import changing, duplicate, learning_of, wanted
 from osamd.learner.cores.network import NetworkCore, NetworkSamples, PresetNetworkCore, quietly, taking
 from osamd.learner.decision import known_classes, share_asked
-from osamd.learner.features import Features, Split, in_type_of, saved_head, split
+from osamd.learner.features import Features, Split, features_vary, in_type_of, saved_head, split
 from osamd.learner.network_inputs import (
     check_outputs,
     inputs_of,
@@ -72,6 +72,11 @@ class NetworkOSAMD(AskTell):
     "sample", those of the sample itself. By default it is the former, with one exception: in the preset, a plain
     sequence of convolutions with ReLU, one BatchNorm, Flatten and a linear layer learns with those of the sample, which
     survive a change of light or contrast; the source model, which never changes, keeps those of the training.
+
+    `augment` says whether the preset moves, turns and scales the images that it replays, and changes their light, a
+    little and each time anew (`osamd.fleet.augmentation`). By default it does so if the module has convolutions and a
+    sample is an image, channels x height x width. Give augment=False where such changes could change the class, as in
+    spectrograms.
 
     `learn` says what learns instead, for large networks: "head" (the last layer), "norm" (the parameters of the norm
     layers), "low-rank" (small factors added to the weights of linear layers), "all", or a list of names of parameters,
@@ -122,6 +127,7 @@ class NetworkOSAMD(AskTell):
         label_rate: float | None = None,
         dropout: bool = False,
         batch_statistics: str | None = None,
+        augment: bool | None = None,
         device: torch.device | str | None = None,
         budget_window: int | None = None,
         max_labels: int | None = None,
@@ -148,6 +154,10 @@ class NetworkOSAMD(AskTell):
         }
         kind = lookup("NetworkOSAMD", "method", method_name(method, of_the_paper), KNOWN)
         recipe = network_recipe(kind, of_the_paper, with_source=source is not None)
+        if augment is not None:
+            require_kind("NetworkOSAMD", "augment", augment, bool, "give True or False")
+            if isinstance(recipe, PaperRecipe):
+                raise InputError("`NetworkOSAMD(augment=...)`: the paper's methods replay nothing; leave augment out.")
         asking = recipe.asking(share_asked(budget), floor, NETWORK_AUDIT)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         names = [] if classes is None else known_classes(classes)
@@ -159,7 +169,7 @@ class NetworkOSAMD(AskTell):
             self._as_given = duplicate(module, changing(module, self._choice))
             self._start, self._others = parts_of_state(self._as_given)
             self._module = duplicate(self._as_given, None if learn is None else []).eval().to(self._device)
-            self._probabilities = outputs == "probabilities"
+            self._probabilities, self._augment = outputs == "probabilities", augment
             self._modes: dict[str, Any] = {"dropout": dropout, "batch_statistics": batch_statistics}
             if self._choice is not None:
                 set_modes(self._module, dropout, batch_statistics or "training")
@@ -285,6 +295,7 @@ class NetworkOSAMD(AskTell):
                     self._book[None],
                     batch_statistics=statistics,
                     places=None if fixed else LEAST_PLACES,
+                    augment=self._augment if isinstance(rows, Whole) else features_vary(self._augment),
                     **kinds,
                 )
                 net, start = fleet.net, fleet.state.rows[:1]
@@ -376,11 +387,17 @@ class NetworkOSAMD(AskTell):
             "types": {name: str(tensor.dtype) for name, tensor in self._start.items()},
             "outputs": "probabilities" if self._probabilities else "logits",
             "modes": self._modes,
+            "augment": self._augments(),
             "learning": [n for n, p in self._as_given.named_parameters(remove_duplicate=False) if p.requires_grad],
             **({} if self._choice is None else {"learn": self._choice}),
             **({} if self._core is None else self._rows.described()),
             **({} if self._core is None else {"one_by_one": self._one_by_one()}),
         }
+
+    def _augments(self) -> bool | None:
+        """Whether replayed samples are varied, as far as it is known."""
+        fleet = None if self._core is None else self._core.fleet
+        return fleet.augmented is not None if isinstance(fleet, PresetFleet) else self._augment
 
     def _one_by_one(self) -> bool:
         """Whether the module gets the samples of a batch one at a time."""
@@ -425,6 +442,8 @@ class NetworkOSAMD(AskTell):
         module, device = restored_module(like[0], saved), like[1]
         content = saved.content
         settings, own = settings_of(content), dict(content["modes"])
+        own["augment"] = content.get("augment", None if settings else False)  # earlier versions varied nothing
+        require_that(own["augment"] is None or type(own["augment"]) is bool, "augment is neither true nor false")
         require_that(type(own.get("dropout", False)) is bool, "dropout is neither true nor false")
         if "batch_norm" in own:  # its name in earlier files
             own["batch_statistics"] = "sample" if own.pop("batch_norm") == "sample" else "training"

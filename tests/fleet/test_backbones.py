@@ -65,9 +65,10 @@ def test_a_head_on_features_learns_as_the_same_layer_in_its_module(make, softmax
     last = [part for part in frozen if isinstance(part, nn.Linear)][-1].requires_grad_(True)
     assert last.weight.requires_grad
     outputs = "probabilities" if softmax else "logits"
+    images = {"augment": False} if method == "preset" else {}  # features are not varied
     head, whole = (
-        NetworkOSAMD(one, learn=learn, outputs=outputs, seed=3, **METHODS[method])
-        for one, learn in ((module, "head"), (frozen, None))
+        NetworkOSAMD(one, learn=learn, outputs=outputs, seed=3, **kinds, **METHODS[method])
+        for one, learn, kinds in ((module, "head", {}), (frozen, None, images))
     )
     x = torch.randn(40, *((5,) if make is dense else (1, 9, 9)), generator=torch.Generator().manual_seed(1))
     for i, row in enumerate(x):

@@ -13,7 +13,7 @@ from osamd.accounting import budget, steering
 from osamd.accounting.book import terms
 from osamd.errors import InputError
 from osamd.evaluation.arbiter_guarantee import NETWORK_MEMBERS, GuardRun, constant, hardest_path, member_losses, regret
-from osamd.fleet import grouped, pair
+from osamd.fleet import augmentation, grouped, pair
 from osamd.fleet import preset_fleet as preset
 from osamd.fleet.conv import ConvNet, Patches
 from osamd.fleet.engines import by_halves, per_member
@@ -51,6 +51,9 @@ class Plain:
         for part in (part for one in self.modules for part in one.modules()):
             part.training = isinstance(part, torch.nn.BatchNorm2d)  # it normalises by the sample's own statistics
         self.source = module()
+        self.average = module()
+        for part in self.average.modules():
+            part.training = isinstance(part, torch.nn.BatchNorm2d)
         self.squares = [[torch.zeros_like(p) for p in m.parameters()] for m in self.modules]
         self.losses, self.trust, self.guard = np.zeros(2), np.zeros(6), np.zeros(4)
         arbiter.open_trust(self.trust)
@@ -65,12 +68,20 @@ class Plain:
         self.written = len(self.memory)
         self.recent = []
 
+    def varied(self, x, place):
+        """Image number `place` among those that student and teacher replay; how images vary has tests of its own."""
+        if x.ndim == 1:
+            return x
+        batch = torch.zeros(1, 48, *x.shape, dtype=x.dtype)
+        batch[0, place] = x
+        return augmentation.Augmentation(x.device, x.dtype)(batch, torch.tensor([self.steps]))[0, place]
+
     def shares(self, module, x):
         out = module(x[None])[0]
         return out if self.softmax else torch.softmax(out, 0)
 
     def play(self, x, y, u):
-        opinions = np.concatenate([self.shares(m, x).detach().numpy() for m in self.modules])
+        opinions = np.concatenate([self.shares(m, x).detach().numpy() for m in (self.average, self.modules[1])])
         source = self.shares(self.source, x).detach().numpy()
         blend, trusted, mixture = np.zeros_like(source), np.zeros_like(source), np.zeros_like(source)
         pseudolabel, _ = arbiter.mix(self.losses, opinions, True, 1.0, blend)
@@ -110,9 +121,9 @@ class Plain:
         for which, module in enumerate(self.modules):
             loss = -torch.log(self.shares(module, x)[target]) if query and fits else torch.zeros(())
             replayed = list(self.by_student() if which == 0 else self.by_teacher())
-            for (a, b), weight in replayed:
+            for (a, b), weight, place in replayed:
                 if b is not None:
-                    loss = loss - weight * torch.log(self.shares(module, a)[b])
+                    loss = loss - weight * torch.log(self.shares(module, self.varied(a, place))[b])
             if replayed:
                 self.taken[which] += 1
             if loss.requires_grad:
@@ -120,6 +131,9 @@ class Plain:
             elif replayed:
                 for v in self.squares[which]:
                     v.mul_(0.999)
+        with torch.no_grad():
+            for a, p in zip(self.average.parameters(), self.modules[0].parameters(), strict=True):
+                a += 0.02 * (p - a)
         return label, query
 
     def by_student(self):
@@ -127,16 +141,16 @@ class Plain:
         for j in range(16) if self.memory else ():
             if held > pair.LEAST_PLACES:  # the cubes of even draws: new samples more often
                 age = int(self.golden(16, j) ** 3 * held)
-                yield self.memory[(self.written - 1 - age) % self.places], 1 / 16
+                yield self.memory[(self.written - 1 - age) % self.places], 1 / 16, j
             else:
-                yield self.memory[self.turn(16, j, held)], 1 / 16
+                yield self.memory[self.turn(16, j, held)], 1 / 16, j
         for j in range(8):
-            yield self.recent[self.turn(8, j, len(self.recent))], 0.5 / 8
+            yield self.recent[self.turn(8, j, len(self.recent))], 0.5 / 8, 16 + j
 
     def by_teacher(self):
         newest = min(len(self.memory), pair.NEWEST)
         for j in range(24) if self.memory else ():
-            yield self.memory[(self.written - 1 - self.turn(24, j, newest)) % self.places], 1 / 24
+            yield self.memory[(self.written - 1 - self.turn(24, j, newest)) % self.places], 1 / 24, 24 + j
 
     def turn(self, width, j, held):
         return int(self.golden(width, j) * held)
@@ -176,7 +190,7 @@ def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, least,
     for t in range(rounds):
         said = plain.play(seen.x[0, t], int(seen.y[0, t]), float(seen.u[0, t]))
         assert said == (ledger.decision[t], ledger.asked[t])
-    for which, module in enumerate(plain.modules):
+    for which, module in enumerate((plain.average, plain.modules[1])):
         ours = fleet.tensors(0, teacher=which == 1)
         for name, parameter in module.named_parameters():
             torch.testing.assert_close(ours[name], parameter.detach(), rtol=0, atol=1e-9)

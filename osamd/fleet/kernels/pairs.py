@@ -22,7 +22,7 @@ from osamd.fleet.dense import DenseNet
 from osamd.fleet.fleet import Advance, Samples
 from osamd.fleet.kernels import on_gpu
 from osamd.fleet.pair import BATCH, FITS, HEAD, LABELLED, LAST, LESSON, PLACE, REPLAYS, ROUND, SOME, TARGET, decide_pair
-from osamd.fleet.preset_fleet import KEEP, SELF, PresetFleet
+from osamd.fleet.preset_fleet import KEEP, NEWS, SELF, PresetFleet
 
 COLUMNS = 1 + BATCH + SOME
 """The samples that each network of a pair learns from in a round: the present one, and those that it replays."""
@@ -30,7 +30,7 @@ LANES, RANKS = 64, 8
 """How many there are on a GPU; there is one of each on the CPU."""
 ROOM = 11_000
 """The most numbers that fit into the memory that the threads of a GPU share: its usual 48 kB, less some."""
-KEPT, ADDED, TINY = np.float32(KEEP), np.float32(1.0 - KEEP), np.float32(1e-8)
+KEPT, ADDED, TINY, NEW = np.float32(KEEP), np.float32(1.0 - KEEP), np.float32(1e-8), np.float32(NEWS)
 NOTHING = np.float32(0.0)
 
 Half = Callable[[Tensor], None]
@@ -90,10 +90,10 @@ def forward(
 
 
 def shares_into(shares: Any, pairs: int, i: int, room: Any, logits: int, ranks: int) -> None:
-    """The probabilities of student, teacher and source."""
+    """The probabilities of the student's average, teacher and source; the networks come in the order of `see`."""
     classes = shares.shape[1]
     for e in range(rank() if lane() == 0 else 3, 3, ranks):
-        row, at = e * pairs + i, logits + e * classes
+        row, at = (e + 1) % 3 * pairs + i, logits + e * classes
         most = room[at]
         for c in range(1, classes):
             most = max(most, room[at + c])
@@ -211,6 +211,9 @@ def pull_back(
                             gradient += room[given + column * out]
                         place = at + out * wide + j
                     step(networks[row], squares[row], place, gradient, rates[row, 0], grown)
+                    if which == 0:
+                        average = networks[i + 3 * pairs]
+                        average[place] += NEW * (networks[row][place] - average[place])
         sync()
         outputs, slopes = inputs, below
 
@@ -225,13 +228,13 @@ def step(network: Any, squares: Any, place: int, gradient: Any, rate: Any, grown
 
 
 def see(i: int, pairs: int, x: Any, shares: Any, networks: Any, widths: Any, room: Any, lanes: int, ranks: int) -> None:
-    """The first half of a round: the probabilities of pair i and its source for the sample x."""
+    """The first half of a round: what teacher, source and the student's average say about the sample x of pair i."""
     wide = widths[0]
     for e in range(rank(), 3, ranks):
         for k in range(lane(), wide, lanes):
             room[e * wide + k] = x[k]
     sync()
-    logits = forward(networks, i, pairs, 3, 1, widths, room, lanes, ranks)
+    logits = forward(networks, i + pairs, pairs, 3, 1, widths, room, lanes, ranks)
     shares_into(shares, pairs, i, room, logits, ranks)
     sync()
 

@@ -197,7 +197,7 @@ class PresetNetworkCore(NetworkSamples):
                 " the osamd that wrote it, or make a new learner around the state_dict() that it gives."
             )
         places = self.fleet.places
-        super().restore(with_places(arrays, self.fleet))
+        super().restore(with_averages(with_places(arrays, self.fleet)))
         rounds, counts = float(self.meter[ROUNDS]), self._counts
         require_within("counts", counts[pair.PLACES], places, places)
         require_within("counts", counts[pair.LABELS], 0, rounds + places, whole=True)
@@ -258,6 +258,12 @@ def with_places(arrays: dict[str, Array], fleet: PresetFleet) -> dict[str, Array
             rows[:, : len(ages)], rows[:, places:] = saved[:, ages], saved[:, former:]
             found[name] = rows
     return found
+
+
+def with_averages(arrays: dict[str, Array]) -> dict[str, Array]:
+    """The arrays of a file. In one of an earlier version the student speaks for itself: its average begins there."""
+    rows = arrays.get("rows")
+    return arrays if "averages" in arrays or rows is None else arrays | {"averages": rows[: len(rows) // 2]}
 
 
 def _decided(core: NetworkSamples, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
