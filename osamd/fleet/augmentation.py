@@ -21,6 +21,8 @@ from osamd.numerics import Array
 
 LEAST_SIDE = 8
 """The pixels that a side of an image has at least."""
+MOST_ASPECT = 2
+"""By default, samples whose one side is more than so many times the other are not taken for images."""
 MOVE = 2.0 / 28.0
 """The farthest move along each axis, as a share of the side."""
 TURN = math.radians(15.0)
@@ -40,7 +42,7 @@ _NOISE = 13  # marks a generator apart from those of streams
 def chosen(wanted: bool | None, module: nn.Module, samples: Tensor) -> Augmentation | None:
     """What varies these remembered samples (models x places x shape), if it is wanted.
 
-    By default it is for images of fractions, and networks with convolutions.
+    By default it is for images of fractions, not much longer than wide, and networks with convolutions.
     """
     images = samples.ndim == 5 and min(samples.shape[3:]) >= LEAST_SIDE and samples.is_floating_point()
     if wanted and not images:
@@ -50,8 +52,9 @@ def chosen(wanted: bool | None, module: nn.Module, samples: Tensor) -> Augmentat
             " Leave augment out."
         )
     if wanted is None:
-        wanted = images and any(isinstance(part, nn.Conv2d) for part in module.modules())
-    return Augmentation(samples.device, samples.dtype) if wanted else None
+        usual = images and max(samples.shape[3:]) <= MOST_ASPECT * min(samples.shape[3:])
+        wanted = usual and any(isinstance(part, nn.Conv2d) for part in module.modules())
+    return Augmentation(samples.shape[2:].numel(), samples.device, samples.dtype) if wanted else None
 
 
 def multipliers(count: int) -> Array:
@@ -67,12 +70,14 @@ def multipliers(count: int) -> Array:
 
 
 class Augmentation:
-    """Varies images (models x samples x channels x height x width) on one device."""
+    """Varies images (models x samples x channels x height x width) of so many numbers each, on one device."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, size: int, device: torch.device, dtype: torch.dtype) -> None:
         self._multipliers = torch.from_numpy(multipliers(AMOUNTS)).to(device)
         grains = np.random.default_rng(_NOISE).standard_normal(GRAINS)
-        self._grains = torch.from_numpy(grains).to(device, dtype)
+        table = torch.from_numpy(np.resize(grains, GRAINS + size)).to(device, dtype)
+        self._grains = table.unfold(0, size, 1)
+        """A view: its row i begins with grain i."""
 
     def __call__(self, x: Tensor, number: Tensor) -> Tensor:
         """The images, each varied in its own way; `number` (models) counts the batches of every model."""
@@ -86,8 +91,7 @@ class Augmentation:
         pixels = images.flatten(1)
         contrast, light, noise = amounts[:, :3].to(pixels).T[:, :, None]
         deviation, mean = torch.std_mean(pixels, 1, correction=0, keepdim=True)
-        start = (amounts[:, 3:] * GRAINS).long()
-        grains = self._grains[(start + torch.arange(pixels.shape[1], device=pixels.device)) % GRAINS]
+        grains = self._grains[(amounts[:, 3] * GRAINS).long()]
         factor = torch.exp(CONTRAST * (2.0 * contrast - 1.0))
         added = LIGHT * (2.0 * light - 1.0) + NOISE * noise * grains
         changed: Tensor = mean + factor * (pixels - mean) + deviation * added
@@ -97,11 +101,18 @@ class Augmentation:
 def moved(images: Tensor, amounts: Tensor) -> Tensor:
     """Images moved, turned and scaled, by amounts from 0 to 1; outside, the pixels of the edge go on."""
     height, width = images.shape[2:]
-    turn, scale, across, down = (2.0 * amounts - 1.0).T
+    turn, scale, across, down = (2.0 * amounts - 1.0).to(images.dtype).T[:, :, None, None]
     size = torch.exp(SCALE * scale)
     cosine, sine = size * torch.cos(TURN * turn), size * torch.sin(TURN * turn)
-    rows = [cosine, -sine * height / width, 2.0 * MOVE * across, sine * width / height, cosine, 2.0 * MOVE * down]
-    maps = torch.stack(rows, 1).view(-1, 2, 3).to(images.dtype)
-    places = functional.affine_grid(maps, list(images.shape), align_corners=False)
+    x, y = (_middles(side, images) for side in (width, height))
+    x, y = x[None, None, :], y[None, :, None]  # from -1 to 1 along either side
+    places_x = cosine * x - sine * height / width * y + 2.0 * MOVE * across
+    places_y = sine * width / height * x + cosine * y + 2.0 * MOVE * down
+    places = torch.stack([places_x, places_y], 3)
     taken: Tensor = functional.grid_sample(images, places, padding_mode="border", align_corners=False)
     return taken
+
+
+def _middles(side: int, images: Tensor) -> Tensor:
+    """The middles of the pixels along a side that reaches from -1 to 1."""
+    return (2.0 * torch.arange(side, dtype=images.dtype, device=images.device) + 1.0) / side - 1.0

@@ -94,7 +94,7 @@ class PresetFleet(Playing):
     `batch_statistics` says what BatchNorm normalises by in all networks, "training" or "sample"; by default it is as
     `by_sample` says. A memory has as many `places` as suit the size of a sample (`osamd.fleet.pair.places_for`), or as
     many as are given. `augment` says whether replayed samples are varied; by default they are if they are images and
-    the networks have convolutions (`osamd.fleet.augmentation.fits`).
+    the networks have convolutions (`osamd.fleet.augmentation.chosen`).
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class PresetFleet(Playing):
         squares.mul_(KEEP).addcmul_(gradient, gradient, value=1.0 - KEEP)
         grown = -torch.expm1(math.log(KEEP) * torch.cat([number, taught])[:, None].to(self.dtype))
         rows[:, : self.net.trained] -= self.rates * gradient / ((squares / grown).sqrt() + 1e-8)
-        averages.lerp_(rows[: len(self)], NEWS)
+        averages[:, : self.net.trained].lerp_(rows[: len(self), : self.net.trained], NEWS)
 
 
 def by_sample(net: Net, sample: tuple[int, ...]) -> Net:

@@ -48,9 +48,11 @@ from osamd.learner.network_inputs import (
     pairs_of,
     parts_of_state,
     require_finite,
+    require_unwanted,
     restored_module,
     sample_of_source,
     takes_batches,
+    takes_varied,
 )
 from osamd.learner.recipes import PaperRecipe, network_recipe, settings_of
 from osamd.learner.resuming import require_fitting
@@ -74,9 +76,9 @@ class NetworkOSAMD(AskTell):
     survive a change of light or contrast; the source model, which never changes, keeps those of the training.
 
     `augment` says whether the preset moves, turns and scales the images that it replays, and changes their light, a
-    little and each time anew (`osamd.fleet.augmentation`). By default it does so if the module has convolutions and a
-    sample is an image, channels x height x width. Give augment=False where such changes could change the class, as in
-    spectrograms.
+    little and each time anew (`osamd.fleet.augmentation`). By default it does so if the module has convolutions, and a
+    sample is an image, channels x height x width, whose longer side is at most twice the other. Give augment=False
+    where such changes could change the class, as in spectrograms.
 
     `learn` says what learns instead, for large networks: "head" (the last layer), "norm" (the parameters of the norm
     layers), "low-rank" (small factors added to the weights of linear layers), "all", or a list of names of parameters,
@@ -209,8 +211,8 @@ class NetworkOSAMD(AskTell):
         """The network that decides, as the `state_dict` of the module: the student, or the teacher in PAA.
 
         In the preset a mixture of student, teacher and the module as it was given decides (use `predict`); this is the
-        one of student and teacher that its arbiter trusts more. If it learned by the sample's own statistics
-        (`batch_statistics`), its BatchNorm must normalise by those as well.
+        one of student (as its average) and teacher that its arbiter trusts more. If it learned by the sample's own
+        statistics (`batch_statistics`), its BatchNorm must normalise by those as well.
         """
         believed = isinstance(self._core, PresetNetworkCore) and self._core.believes_teacher
         return self._tensors(teacher=self._method.teacher_decides or believed)
@@ -314,6 +316,9 @@ class NetworkOSAMD(AskTell):
         check_outputs(rows.module, scores[0], rows.probabilities)
         if isinstance(net, ModuleNet) and isinstance(fleet, PresetFleet) and not net.one_by_one:
             net.one_by_one = not takes_batches(net, start, row, rows.other(row)) if one_by_one is None else one_by_one
+        if isinstance(fleet, PresetFleet) and fleet.augmented and not takes_varied(net, start, row, fleet.augmented):
+            require_unwanted(self._augment)
+            fleet.augmented = None
         if not self._classes:
             self._name_classes(list(range(fleet.classes)))
         if len(self._classes) != fleet.classes:

@@ -12,9 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from osamd.errors import InputError
+from osamd.fleet.augmentation import Augmentation
 from osamd.fleet.calling import Inputs, said
-from osamd.fleet.net import ModuleNet
+from osamd.fleet.net import ModuleNet, Net
 from osamd.learner.saving import Saved
+
+VARIED = 8
+"""The number of varied copies of the first image that a module must take, to be given such images later."""
 
 
 def kind_of(module: nn.Module, learning: list[Tensor]) -> tuple[torch.dtype, torch.device]:
@@ -248,3 +252,22 @@ def _listed(part: Any) -> list[Any] | None:
 def _single(row: Any) -> bool:
     """Whether it is an array or a tensor that holds a number without an axis."""
     return isinstance(row, Tensor | np.ndarray) and row.ndim == 0
+
+
+def takes_varied(net: Net, weights: Tensor, row: Tensor, vary: Augmentation) -> bool:
+    """Whether the module learns from varied copies of an image, whose pixels may lie beyond its own range."""
+    copies = vary(row[:, None].expand(-1, VARIED, *row.shape[1:]), torch.ones(1, dtype=torch.long, device=row.device))
+    y = torch.zeros(1, VARIED, dtype=torch.long, device=row.device)
+    try:
+        return bool(torch.isfinite(net.loss_gradient(weights, copies, y, torch.ones_like(y, dtype=row.dtype))).all())
+    except Exception:  # whatever a user's module raises
+        return False
+
+
+def require_unwanted(augment: bool | None) -> None:
+    """Refuse augmentation for a module that takes no varied images, if it was asked for."""
+    if augment:
+        raise InputError(
+            "`NetworkOSAMD(augment=True)`: the module fails, or its gradient is not finite, for images in another light"
+            " or with noise, whose pixels may lie beyond their usual range; leave augment out."
+        )

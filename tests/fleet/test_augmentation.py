@@ -30,7 +30,7 @@ def amounts(count, **given):
 
 def in_light(x, *, contrast=MIDDLE, light=MIDDLE, noise=0.0, start=0.0):
     rows = torch.tensor([[contrast, light, noise, start]], dtype=torch.float64).expand(len(x), -1)
-    return Augmentation(x.device, x.dtype).lit(x, rows)
+    return Augmentation(x[0].numel(), x.device, x.dtype).lit(x, rows)
 
 
 def test_the_middle_of_all_amounts_changes_nothing():
@@ -85,7 +85,9 @@ def test_noise_is_normal_in_deviations_of_the_image_and_differs_by_its_start():
 
 def test_an_image_of_one_grey_stays_as_it_is():
     grey = torch.full((1, 2, 1, 10, 10), 0.3)
-    torch.testing.assert_close(Augmentation(grey.device, grey.dtype)(grey, torch.tensor([5])), grey, rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        Augmentation(100, grey.device, grey.dtype)(grey, torch.tensor([5])), grey, rtol=0, atol=1e-6
+    )
 
 
 def test_the_multiples_fill_every_two_sides_of_their_cube_evenly():
@@ -98,7 +100,7 @@ def test_the_multiples_fill_every_two_sides_of_their_cube_evenly():
 
 def test_variations_repeat_by_their_number_and_do_not_depend_on_the_other_models():
     x, numbers = torch.rand(3, 5, 1, 12, 10), torch.tensor([4, 4, 9])
-    vary = Augmentation(x.device, x.dtype)
+    vary = Augmentation(120, x.device, x.dtype)
     together = vary(x, numbers)
     assert torch.equal(together, vary(x, numbers))
     for i in range(3):
@@ -132,6 +134,40 @@ def test_images_in_networks_with_convolutions_are_varied_and_nothing_else_is():
     assert not varies(tried(dense, (1, 9, 9)))
     assert varies(tried(dense, (1, 9, 9), augment=True))
     assert not varies(tried(small, (1, 7, 7))), "too small to be moved"
+
+
+def test_variations_change_what_is_learned_in_small_dense_networks_too():
+    dense = nn.Sequential(nn.Flatten(), nn.Linear(81, 3))
+    learned = [tried(dense, (1, 9, 9), augment=augment)._core.fleet.networks for augment in (True, False)]
+    assert not torch.equal(*learned)
+
+
+def test_samples_much_longer_than_wide_are_varied_on_request_alone():
+    module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(2 * 6 * 18, 3))
+    assert not varies(tried(module, (1, 8, 20)))
+    assert varies(tried(module, (1, 8, 20), augment=True))
+
+
+class Strict(nn.Module):
+    """Takes values from 0 to 1 alone: it raises, or its logarithm is no number."""
+
+    def __init__(self, raises):
+        super().__init__()
+        self.rest, self.raises = convolutional(), raises
+
+    def forward(self, x):
+        if self.raises and bool((x < 0.0).any()):
+            raise ValueError("pixels must not be negative")
+        return self.rest(x if self.raises else torch.log(x + 1e-3))
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_module_that_takes_no_varied_images_learns_from_them_as_they_are(raises):
+    learner = tried(Strict(raises), (1, 9, 9))
+    assert not varies(learner)
+    assert not torch.equal(learner._core.fleet.networks[0], learner._core.fleet.networks[2]), "it learns"
+    with pytest.raises(InputError, match="leave augment out"):
+        tried(Strict(raises), (1, 9, 9), augment=True)
 
 
 @pytest.mark.parametrize("augment", [None, False])

@@ -74,7 +74,7 @@ class Plain:
             return x
         batch = torch.zeros(1, 48, *x.shape, dtype=x.dtype)
         batch[0, place] = x
-        return augmentation.Augmentation(x.device, x.dtype)(batch, torch.tensor([self.steps]))[0, place]
+        return augmentation.Augmentation(x.numel(), x.device, x.dtype)(batch, torch.tensor([self.steps]))[0, place]
 
     def shares(self, module, x):
         out = module(x[None])[0]
@@ -487,6 +487,34 @@ def test_a_checkpoint_with_another_memory_is_not_resumed(tmp_path):
     assert told[0] == 0
 
 
+def test_a_checkpoint_without_averages_is_not_resumed(tmp_path, monkeypatch):
+    seen, fleet = samples((5,), 80, seeds=2), fleet_of(dense, [0, 1])
+    kept = fleet.kept()
+    del kept["averages"]
+    monkeypatch.setattr(fleet, "kept", lambda: kept)
+    Checkpoint(tmp_path, "a", fleet, 80).save(fleet, fleet.record(80), 40)
+    told = []
+    play(fleet_of(dense, [0, 1]), seen, checkpoint=tmp_path, identity="a", progress=told.append)
+    assert told[0] == 0
+
+
+def test_a_mask_of_infinities_stays_as_it_is_in_the_average():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(5, 3)
+            self.register_buffer("mask", torch.tensor([0.0, -math.inf, 0.0, 0.0, 0.0]))
+
+        def forward(self, x):
+            return self.layer(torch.softmax(x + self.mask, 1))
+
+    learner = NetworkOSAMD(Masked(), budget=1.0)
+    for t, row in enumerate(torch.randn(30, 5, generator=torch.Generator().manual_seed(0))):
+        learner.tell(learner.ask(row), t % 3)
+    assert torch.isfinite(learner.state_dict()["layer.weight"]).all()
+    assert learner.state_dict()["mask"].tolist()[1] == -math.inf
+
+
 def test_a_file_from_before_memories_grew_with_small_samples_goes_on():
     learner = NetworkOSAMD(dense(), budget=1.0)
     generator = torch.Generator().manual_seed(0)
@@ -494,6 +522,7 @@ def test_a_file_from_before_memories_grew_with_small_samples_goes_on():
     for t, row in enumerate(rows):
         learner.tell(learner.ask(row), t % 3)
     saved = learner._saved()
+    del saved.arrays["averages"], saved.content["augment"]
     arrays, former, places = saved.arrays, pair.LEAST_PLACES, pair.MOST_PLACES
     newest = np.arange(700 - former, 700)
     for name in ("samples", "labels"):
@@ -503,6 +532,7 @@ def test_a_file_from_before_memories_grew_with_small_samples_goes_on():
     arrays["counts"] = arrays["counts"][:, : pair.PLACES]
     again = NetworkOSAMD._revive(saved, dense(), torch.device("cpu"))
     fleet = again._core.fleet
+    assert torch.equal(fleet.state.averages, learner._core.fleet.state.rows[:1]), "the student spoke for itself"
     assert torch.equal(fleet.state.samples[0, :former], rows[-former:])
     assert fleet.state.labels[0, :former].tolist() == [t % 3 for t in newest]
     assert torch.equal(fleet.state.samples[0, places:], learner._core.fleet.state.samples[0, places:])

@@ -305,9 +305,11 @@ def room_for(widths: list[int]) -> int:
 
 
 def supports(fleet: PresetFleet) -> bool:
-    """Whether `by_pairs` can play this fleet: small dense networks in float32 without a frozen part."""
+    """Whether `by_pairs` can play this fleet: small dense networks in float32 without a frozen part or augmentation."""
     net = fleet.net
-    return type(net) is DenseNet and fleet.dtype == torch.float32 and room_for(net.widths) <= ROOM
+    if type(net) is not DenseNet or fleet.dtype != torch.float32 or fleet.augmented is not None:
+        return False
+    return room_for(net.widths) <= ROOM
 
 
 def tensors_of(fleet: PresetFleet, u: Tensor, y: Tensor, record: Tensor) -> list[Tensor]:

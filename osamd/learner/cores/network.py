@@ -263,7 +263,7 @@ def with_places(arrays: dict[str, Array], fleet: PresetFleet) -> dict[str, Array
 def with_averages(arrays: dict[str, Array]) -> dict[str, Array]:
     """The arrays of a file. In one of an earlier version the student speaks for itself: its average begins there."""
     rows = arrays.get("rows")
-    return arrays if "averages" in arrays or rows is None else arrays | {"averages": rows[: len(rows) // 2]}
+    return arrays if "averages" in arrays or rows is None else arrays | {"averages": np.atleast_2d(rows)[:1]}
 
 
 def _decided(core: NetworkSamples, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
