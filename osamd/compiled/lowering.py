@@ -40,6 +40,7 @@ SOURCES = (
     "accounting/*.py",
     "compiled/*.py",
     "fleet/kernels/pairs.py",
+    "fleet/kernels/stepping.py",
     "fleet/pair.py",
     "learner/cores/*.py",
     "learner/decision.py",

@@ -11,16 +11,16 @@ do. With p_e the probabilities of that average (e = 0) and of the teacher (1):
     with a label: the arbiter, and the sample enters the memory
     g_0 = grad l(x, y), with a label, + mean of grad l over BATCH of the memory + SELF times that over SOME of the last
           RECENT samples, each with its label or the pseudolabel it got                                 at w_hat
-    g_1 = grad l(x, y), with a label, + mean of grad l over BATCH + SOME of the NEWEST labels          at theta
+    g_1 = grad l(x, y), with a label, + mean of grad l over FEW of the NEWEST labels                   at theta
     v_e <- KEEP v_e + (1 - KEEP) g_e^2,   w_e <- w_e - STEPS[e] |w| g_e / sqrt(v_e / (1 - KEEP^t))
-    average <- average + NEWS (w_0 - average)
+    average <- average + NEWS (w_0 - average)                                   (`osamd.fleet.kernels.stepping`)
 
 l(x, y) = -log p(y). Gradients are divided by their own size, coordinate by coordinate, and |w| is the root mean square
 of the parameters at the start (at least LEAST), so steps are in the network's own scale; t counts the steps of each.
 Samples far larger than usual are decided on, but not learned from. Images that are replayed are varied each time
-(`osamd.fleet.augmentation`). In a convolutional network with BatchNorm, student
-and teacher normalise by the sample's own statistics (`by_sample`); the source stays as it was given. `osamd.fleet.pair`
-holds the decisions and says which samples are replayed.
+(`osamd.fleet.augmentation`). In a convolutional network with BatchNorm, student and teacher normalise by the sample's
+own statistics (`by_sample`); the source stays as it was given. `osamd.fleet.pair` holds the decisions and says which
+samples are replayed.
 
 The networks run in torch, on any device. A fleet of such pairs plays in step, and `osamd.learner.network` holds a fleet
 of one pair.
@@ -28,7 +28,6 @@ of one pair.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -40,8 +39,9 @@ from osamd.errors import InputError
 from osamd.fleet import augmentation, pair
 from osamd.fleet.conv import ConvNet
 from osamd.fleet.fleet import Playing, example_of, net_of
+from osamd.fleet.kernels.stepping import grown_after, step_all
 from osamd.fleet.net import Net, stack
-from osamd.fleet.pair import BATCH, RECENT, SOME, places_for
+from osamd.fleet.pair import BATCH, FEW, RECENT, SOME, places_for
 from osamd.numerics import Array
 
 SELF = 0.5
@@ -49,9 +49,6 @@ SELF = 0.5
 STEPS = (0.005, 0.025)
 """The steps of student and teacher, relative to the size of the parameters."""
 LEAST = 0.01
-KEEP = 0.999
-NEWS = 0.02
-"""The share of the student that enters its average in a round; the average looks back about fifty rounds."""
 
 _REMEMBERED = 9  # marks a generator apart from those of streams
 
@@ -211,22 +208,20 @@ class PresetFleet(Playing):
         samples[self._each, place] = torch.where(known.view(over), x, samples[self._each, place])
         labels[self._each, place] = torch.where(known, target, labels[self._each, place])
         samples[self._each, last], labels[self._each, last] = x, target
-        halves = replayed.unflatten(1, (2, -1)).transpose(0, 1)
-        taken = [samples[each, half] for half in halves]
+        again, classes = samples[each, replayed], labels[each, replayed]
         if self.augmented is not None:
-            taken = list(self.augmented(torch.cat(taken, 1), number).chunk(2, 1))
-        batch = torch.cat([torch.cat([x[:, None], part], 1) for part in taken])
-        y = torch.cat([torch.cat([target[:, None], labels[each, half]], 1) for half in halves])
+            again = self.augmented(again, number)
         label, memory = labelled[:, None].to(self.dtype), replays[:, None].to(self.dtype)
-        student = [label, (memory / BATCH).expand(-1, BATCH), torch.full_like(label, SELF / SOME).expand(-1, SOME)]
-        teacher = [label, (memory / (BATCH + SOME)).expand(-1, BATCH + SOME)]
-        weights = torch.cat([torch.cat(student, 1), torch.cat(teacher, 1)]) * (y >= 0)
-        gradient = self.net.loss_gradient(rows, batch, y.clamp(min=0), weights)
-        gradient = torch.where(torch.isfinite(gradient.square()), gradient, 0.0)
-        squares.mul_(KEEP).addcmul_(gradient, gradient, value=1.0 - KEEP)
-        grown = -torch.expm1(math.log(KEEP) * torch.cat([number, taught])[:, None].to(self.dtype))
-        rows[:, : self.net.trained] -= self.rates * gradient / ((squares / grown).sqrt() + 1e-8)
-        averages[:, : self.net.trained].lerp_(rows[: len(self), : self.net.trained], NEWS)
+        counts = [(memory / BATCH).expand(-1, BATCH), torch.full_like(label, SELF / SOME).expand(-1, SOME)]
+        weights = torch.cat([*counts, (memory / FEW).expand(-1, FEW)], 1) * (classes >= 0)
+        parts = (part.split([BATCH + SOME, FEW], 1) for part in (again, classes.clamp(min=0), weights))
+        present = (x[:, None], target[:, None].clamp(min=0), label)
+        lessons = [
+            self.net.loss_gradient(row, *(torch.cat(both, 1) for both in zip(present, lesson, strict=True)))
+            for row, *lesson in zip(rows.chunk(2), *parts, strict=True)
+        ]
+        grown = grown_after(torch.cat([number, taught]), self.dtype)
+        step_all(rows, squares, averages, torch.cat(lessons), self.rates, grown)
 
 
 def by_sample(net: Net, sample: tuple[int, ...]) -> Net:

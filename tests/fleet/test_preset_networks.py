@@ -72,7 +72,7 @@ class Plain:
         """Image number `place` among those that student and teacher replay; how images vary has tests of its own."""
         if x.ndim == 1:
             return x
-        batch = torch.zeros(1, 48, *x.shape, dtype=x.dtype)
+        batch = torch.zeros(1, 32, *x.shape, dtype=x.dtype)
         batch[0, place] = x
         return augmentation.Augmentation(x.numel(), x.device, x.dtype)(batch, torch.tensor([self.steps]))[0, place]
 
@@ -149,8 +149,8 @@ class Plain:
 
     def by_teacher(self):
         newest = min(len(self.memory), pair.NEWEST)
-        for j in range(24) if self.memory else ():
-            yield self.memory[(self.written - 1 - self.turn(24, j, newest)) % self.places], 1 / 24, 24 + j
+        for j in range(8) if self.memory else ():
+            yield self.memory[(self.written - 1 - self.turn(8, j, newest)) % self.places], 1 / 8, 24 + j
 
     def turn(self, width, j, held):
         return int(self.golden(width, j) * held)

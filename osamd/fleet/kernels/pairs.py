@@ -21,17 +21,32 @@ from osamd.compiled.lowering import jit, lower
 from osamd.fleet.dense import DenseNet
 from osamd.fleet.fleet import Advance, Samples
 from osamd.fleet.kernels import on_gpu
-from osamd.fleet.pair import BATCH, FITS, HEAD, LABELLED, LAST, LESSON, PLACE, REPLAYS, ROUND, SOME, TARGET, decide_pair
-from osamd.fleet.preset_fleet import KEEP, NEWS, SELF, PresetFleet
+from osamd.fleet.kernels.stepping import KEEP, NOTHING, follow, step
+from osamd.fleet.pair import (
+    BATCH,
+    FEW,
+    FITS,
+    HEAD,
+    LABELLED,
+    LAST,
+    LESSON,
+    PLACE,
+    REPLAYS,
+    ROUND,
+    SOME,
+    TARGET,
+    decide_pair,
+)
+from osamd.fleet.preset_fleet import SELF, PresetFleet
 
-COLUMNS = 1 + BATCH + SOME
-"""The samples that each network of a pair learns from in a round: the present one, and those that it replays."""
+STUDENTS, TEACHERS = 1 + BATCH + SOME, 1 + FEW
+"""The samples that student and teacher learn from in a round: the present one, and those that they replay."""
+COLUMNS = STUDENTS + TEACHERS
+"""The student's come first."""
 LANES, RANKS = 64, 8
 """How many there are on a GPU; there is one of each on the CPU."""
 ROOM = 11_000
 """The most numbers that fit into the memory that the threads of a GPU share: its usual 48 kB, less some."""
-KEPT, ADDED, TINY, NEW = np.float32(KEEP), np.float32(1.0 - KEEP), np.float32(1e-8), np.float32(NEWS)
-NOTHING = np.float32(0.0)
 
 Half = Callable[[Tensor], None]
 """A half of a round, for a batch that holds the sample."""
@@ -68,13 +83,14 @@ def inner(a: Any, at: int, a_step: int, b: Any, start: int, b_step: int, count: 
 
 
 def forward(
-    networks: Any, first: int, apart: int, nets: int, per: int, widths: Any, room: Any, lanes: int, ranks: int
+    networks: Any, first: int, apart: int, columns: int, per: int, widths: Any, room: Any, lanes: int, ranks: int
 ) -> int:
     """Fill the layers in `room`, whose first holds the inputs; returns where the last begins.
 
-    There are `per` columns for each of the networks first, first + apart, ...; a layer holds one column after another.
+    A layer holds one column after another. The first `per` columns are for the network `first`, the next for first +
+    apart, and so on; the last network may have fewer.
     """
-    columns, at, inputs = nets * per, 0, 0
+    at, inputs = 0, 0
     for layer in range(widths.shape[0] - 1):
         wide, out = widths[layer], widths[layer + 1]
         outputs, biases = inputs + columns * wide, at + out * wide
@@ -127,8 +143,8 @@ def store(i: int, x: Any, order: Any, samples: Any, labels: Any, room: Any, lane
                 labels[i, order[PLACE]] = order[TARGET]
             labels[i, order[LAST]] = order[TARGET]
     sync()
-    for column in range(rank(), 2 * COLUMNS, ranks):
-        network, j = column // COLUMNS, column % COLUMNS
+    for column in range(rank(), COLUMNS, ranks):
+        network, j = column // STUDENTS, column % STUDENTS
         taken = samples[i, 0 if j == 0 else order[HEAD + network * (BATCH + SOME) + j - 1]]
         for k in range(lane(), wide, lanes):
             if j > 0:
@@ -140,14 +156,14 @@ def store(i: int, x: Any, order: Any, samples: Any, labels: Any, room: Any, lane
 
 def slopes_into(i: int, order: Any, labels: Any, classes: int, room: Any, logits: int, slopes: int, lanes: int) -> None:
     """The slopes of the weighted losses on the logits."""
-    for column in range(lane() if rank() == 0 else 2 * COLUMNS, 2 * COLUMNS, lanes):
-        network, j = column // COLUMNS, column % COLUMNS
+    for column in range(lane() if rank() == 0 else COLUMNS, COLUMNS, lanes):
+        network, j = column // STUDENTS, column % STUDENTS
         if j == 0:
             y, weight = order[TARGET], 1.0 * order[LABELLED]
         else:
             y = labels[i, order[HEAD + network * (BATCH + SOME) + j - 1]]
             if network == 1:
-                weight = 1.0 / (BATCH + SOME) * order[REPLAYS]
+                weight = 1.0 / FEW * order[REPLAYS]
             elif j <= BATCH:
                 weight = 1.0 / BATCH * order[REPLAYS]
             else:
@@ -182,14 +198,14 @@ def pull_back(
     ranks: int,
 ) -> None:
     """Step every layer, from the last to the first: the slopes on its inputs are taken before it moves."""
-    columns, outputs, at = 2 * COLUMNS, last, networks.shape[1]
+    columns, outputs, at = COLUMNS, last, networks.shape[1]
     for layer in range(widths.shape[0] - 2, -1, -1):
         wide, out = widths[layer], widths[layer + 1]
         at -= out * wide + out
         inputs, below = outputs - columns * wide, slopes + columns * out
         if layer > 0:
             for column in range(lane(), columns, lanes):
-                network, start = networks[i + column // COLUMNS * pairs], slopes + column * out
+                network, start = networks[i + column // STUDENTS * pairs], slopes + column * out
                 for unit in range(rank(), wide, ranks):
                     value, place = NOTHING, column * wide + unit
                     if room[inputs + place] > NOTHING:
@@ -197,34 +213,24 @@ def pull_back(
                     room[below + place] = value
             sync()
         for which in range(2):
-            row, start = i + which * pairs, which * COLUMNS
+            row, start, own = i + which * pairs, which * STUDENTS, TEACHERS if which else STUDENTS
             grown = np.float32(-math.expm1(math.log(KEEP) * order[ROUND if which == 0 else LESSON]))
             for j in range(rank(), out, ranks):
                 for k in range(lane(), wide + 1, lanes):
                     given = slopes + start * out + j
                     if k < wide:
-                        gradient = inner(room, given, out, room, inputs + start * wide + k, wide, COLUMNS)
+                        gradient = inner(room, given, out, room, inputs + start * wide + k, wide, own)
                         place = at + j * wide + k
                     else:
                         gradient = NOTHING
-                        for column in range(COLUMNS):
+                        for column in range(own):
                             gradient += room[given + column * out]
                         place = at + out * wide + j
                     step(networks[row], squares[row], place, gradient, rates[row, 0], grown)
                     if which == 0:
-                        average = networks[i + 3 * pairs]
-                        average[place] += NEW * (networks[row][place] - average[place])
+                        follow(networks[i + 3 * pairs], networks[row], place)
         sync()
         outputs, slopes = inputs, below
-
-
-def step(network: Any, squares: Any, place: int, gradient: Any, rate: Any, grown: Any) -> None:
-    """Move one parameter, and the mean square of its gradient."""
-    if not math.isfinite(gradient * gradient):
-        gradient = NOTHING
-    square = KEPT * squares[place] + ADDED * (gradient * gradient)
-    squares[place] = square
-    network[place] -= rate * gradient / (math.sqrt(square / grown) + TINY)
 
 
 def see(i: int, pairs: int, x: Any, shares: Any, networks: Any, widths: Any, room: Any, lanes: int, ranks: int) -> None:
@@ -257,8 +263,8 @@ def descend(
     """The second half, as the orders say: remember the sample if it has a label, and take a step."""
     classes = widths[widths.shape[0] - 1]
     store(i, x, order, samples, labels, room, lanes, ranks)
-    logits = forward(networks, i, pairs, 2, COLUMNS, widths, room, lanes, ranks)
-    slopes = logits + 2 * COLUMNS * classes
+    logits = forward(networks, i, pairs, COLUMNS, STUDENTS, widths, room, lanes, ranks)
+    slopes = logits + COLUMNS * classes
     slopes_into(i, order, labels, classes, room, logits, slopes, lanes)
     pull_back(networks, squares, rates, i, pairs, widths, room, logits, slopes, order, lanes, ranks)
 
@@ -301,7 +307,7 @@ def play_pair(
 
 def room_for(widths: list[int]) -> int:
     """The numbers that a pair works in: the inputs and outputs of every layer, and the slopes on all but the inputs."""
-    return 2 * COLUMNS * (sum(widths) + sum(widths[1:]))
+    return COLUMNS * (sum(widths) + sum(widths[1:]))
 
 
 def supports(fleet: PresetFleet) -> bool:
