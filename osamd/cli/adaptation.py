@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from osamd.cli.options import names
 from osamd.reporting.terminal import files, stages
@@ -22,8 +25,12 @@ def adaptation(
     device: str | None,
     data_dir: Path | None,
     out: Path,
+    earlier: Path | None = None,
 ) -> None:
-    """Compare on each stream in turn; each writes a file of its own as soon as it is done."""
+    """Compare on each stream in turn; each writes a file of its own as soon as it is done.
+
+    With the file of an `earlier` run its stream, rounds, seeds and budgets are played again, by the preset alone.
+    """
     from osamd.errors import InputError, nearest
     from osamd.prequential.runs import share
     from osamd.reproduce import deep
@@ -39,6 +46,9 @@ def adaptation(
             if name not in known:
                 raise InputError(f"`--{option} {name}`: no such name. {nearest(name, list(known))}")
     shares = sorted(share(one) for one in names([budgets or BUDGETS]))
+    kept = None if earlier is None else _earlier(earlier, {"streams": streams, "methods": methods, "budget": budgets})
+    if kept is not None:
+        chosen, peers, shares, seeds, rounds = [kept["stream"]], [], kept["budgets"], kept["seeds"], kept["rounds"]
     for name in chosen:
         with files(out, f"{name}.json") as deliver, stages() as told:
             deliver(
@@ -53,6 +63,25 @@ def adaptation(
                         device=device,
                         data_dir=data_dir,
                         stages=told,
-                    )
+                    ),
+                    kept,
                 )
             )
+
+
+def _earlier(path: Path, others: Mapping[str, object]) -> dict[str, Any]:
+    """The content of an earlier run's file."""
+    from osamd.errors import InputError
+
+    for option, given in others.items():
+        if given is not None:
+            raise InputError(f"`--peers {path}` plays the file's stream and budgets again; leave out --{option}.")
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+        content["stream"], content["rounds"], content["seeds"], content["budgets"], content["peers"], content["run"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"`--peers {path}`: this is no file of `osamd reproduce adaptation` ({error}); give STREAM.json of an"
+            " earlier run."
+        ) from error
+    return content

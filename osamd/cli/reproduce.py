@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,6 +86,14 @@ def reproduce(
     tune: Annotated[
         bool, typer.Option("--tune", help="For adaptation: tune every peer on seeds 100 and 101 first.")
     ] = False,
+    peers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="For adaptation: the file of an earlier run. Its rounds, seeds and budgets are played again by the"
+            " default learner alone, and its peers are taken from it.",
+        ),
+    ] = None,
 ) -> None:
     """Reproduce the paper's table and figures, ours beside the paper's.
 
@@ -112,10 +121,10 @@ def reproduce(
 
         _refuse_unused(what, {"settings": None if settings == "tuned" else settings}, workers, engine)
         place = out or Path("results") / what
-        adaptation(streams, methods, budget, seeds, rounds, tune, device, data_dir, place)
+        adaptation(streams, methods, budget, seeds, rounds, tune, device, data_dir, place, peers)
         return
     chosen = _known(what, methods)
-    _refuse_comparing(what, streams, tune)
+    _refuse_comparing(what, {"streams": streams, "tune": tune, "peers": peers})
     given = {"settings": None if settings == "tuned" else settings, "rounds": rounds, "device": device}
     _refuse_unused(what, {**given, "data-dir": data_dir}, workers, engine)
     rate = _preset_budget(what, chosen, budget)
@@ -200,13 +209,15 @@ def _refuse_unused(what: str, real_data: dict[str, Any], workers: int | None, en
         raise InputError(f"`reproduce {what} --engine {engine}`: networks are played in one process; leave it out.")
 
 
-def _refuse_comparing(what: str, streams: list[str] | None, tune: bool) -> None:
+def _refuse_comparing(what: str, options: Mapping[str, Any]) -> None:
     """Refuse the options of the comparison elsewhere."""
     from osamd.errors import InputError
 
-    if streams or tune:
-        option = f"--streams {','.join(streams)}" if streams else "--tune"
-        raise InputError(f"`reproduce {what} {option}`: only reproduce adaptation takes this option; leave it out.")
+    for option, given in options.items():
+        if given:
+            raise InputError(
+                f"`reproduce {what} --{option}`: only reproduce adaptation takes this option; leave it out."
+            )
 
 
 def _known(what: str, methods: list[str] | None) -> list[str]:

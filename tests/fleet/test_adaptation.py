@@ -328,6 +328,27 @@ def test_the_command_compares_the_preset_with_its_peers_on_the_same_rounds(bars,
     shown = report.markdown(found)
     assert "| Tent, no labels | 64 |" in shown
     assert "No method exceeds its budget." in shown
+    again = ["--peers", str(out / "bars.json"), "--device", "cpu", "--out", str(tmp_path / "again")]
+    assert main(["reproduce", "adaptation", *again]) == 0
+    alone = json.loads((tmp_path / "again" / "bars.json").read_text())
+    assert alone["run"]["peers"] == found["run"]
+    for part in ("preset", "peers", "stream_facts", "tuned_on_seeds"):
+        assert alone[part] == found[part]
+    assert "seed by seed (CPU; the peers: CPU)" in report.markdown(alone)
+    (out / "bars.json").write_text(json.dumps(found | {"stream_facts": {"of": "other rows"}}))
+    assert main(["reproduce", "adaptation", *again]) == 2
+    assert "play the peers anew, without --peers" in capsys.readouterr().err
+
+
+def test_what_is_no_earlier_comparison_is_refused_in_a_sentence(tmp_path, capsys):
+    (tmp_path / "other.json").write_text("[1]")
+    for given, said in (
+        (["--peers", str(tmp_path / "none.json")], "this is no file of `osamd reproduce adaptation`"),
+        (["--peers", str(tmp_path / "other.json")], "give STREAM.json of an earlier run"),
+        (["--peers", str(tmp_path / "other.json"), "--streams", "portraits"], "leave out --streams"),
+    ):
+        assert main(["reproduce", "adaptation", *given]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_the_paper_s_own_setting_is_the_first_that_tuning_tries(modules):

@@ -68,8 +68,9 @@ def compare(
 ) -> Comparison:
     """Play the preset and every peer on seeds 0, ..., seeds - 1 of a stream thinned to `rounds`.
 
-    With `tune`, each method takes, at each batch size, the setting that is best on the TUNING_SEEDS, at the middle
-    budget; otherwise it takes that of its paper. The preset has nothing to tune.
+    `methods` names the peers; none are played if it is empty. With `tune`, each method takes, at each batch size, the
+    setting that is best on the TUNING_SEEDS, at the middle budget; otherwise it takes that of its paper. The preset has
+    nothing to tune.
     """
     import torch
 
@@ -77,7 +78,7 @@ def compare(
     from osamd.reproduce.adaptation.registry import PEERS
 
     benchmark = lookup("compare", "name", name, BENCHMARKS)
-    peers = [lookup("compare", "methods", method, PEERS) for method in methods or PEERS]
+    peers = [lookup("compare", "methods", method, PEERS) for method in (PEERS if methods is None else methods)]
     rounds = rounds // BATCH * BATCH
     if rounds < BATCH or not budgets:
         raise InputError(

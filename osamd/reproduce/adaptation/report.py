@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from osamd.errors import InputError
 from osamd.evaluation.intervals import Mean, mean_90
 from osamd.reporting.tables import Report, Table, in_seeds, in_words
-from osamd.reproduce.adaptation.comparison import TUNING_SEEDS, Comparison, PeerRun
+from osamd.reproduce.adaptation.comparison import TUNING_SEEDS, Comparison
 
 
-def report(comparison: Comparison) -> Report:
-    """What the command prints and writes for one stream."""
+def report(comparison: Comparison, earlier: Mapping[str, Any] | None = None) -> Report:
+    """What the command prints and writes for one stream; `earlier` is the content of a run whose peers are taken."""
     content = _content(comparison)
+    if earlier is not None:
+        content = beside(content, earlier)
     return Report([table(content)], content)
+
+
+def beside(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """The content with the peers of an earlier one, which must be of the same rounds."""
+    for part in ("stream", "rounds", "seeds", "budgets", "stream_facts"):
+        if content[part] != earlier[part]:
+            raise InputError(
+                f"`reproduce adaptation --peers ...`: the file has {part} {earlier[part]}, and here it is"
+                f" {content[part]}; play the peers anew, without --peers."
+            )
+    preset = {at["budget"]: at["accuracies"] for at in content["preset"]}
+    peers = [{**run, "preset_minus": _leads(preset, run["budget"], run["accuracies"])} for run in earlier["peers"]]
+    ran = {**content["run"], "peers": earlier["run"].get("peers", earlier["run"])}
+    return {**content, "tuned_on_seeds": earlier["tuned_on_seeds"], "peers": peers, "run": ran}
 
 
 def _content(comparison: Comparison) -> dict[str, Any]:
     from osamd.reproduce.adaptation.registry import PEERS
 
+    preset = {share: [run.accuracy if run else None for run in runs] for share, runs in comparison.preset.items()}
     return {
         "stream": comparison.name,
         "title": comparison.benchmark.title,
@@ -32,7 +50,7 @@ def _content(comparison: Comparison) -> dict[str, Any]:
                 "budget": share,
                 "accuracy": mean_90([run.accuracy for run in runs if run])._asdict(),
                 "labels": mean_90([run.labels for run in runs if run])._asdict(),
-                "accuracies": [run.accuracy if run else None for run in runs],
+                "accuracies": preset[share],
             }
             for share, runs in comparison.preset.items()
         ],
@@ -48,7 +66,7 @@ def _content(comparison: Comparison) -> dict[str, Any]:
                 "accuracy": mean_90(run.shares.accuracy)._asdict(),
                 "labels": mean_90(run.shares.labels)._asdict(),
                 "accuracies": list(run.shares.accuracy),
-                "preset_minus": _leads(comparison, run),
+                "preset_minus": _leads(preset, run.budget, run.shares.accuracy),
             }
             for run in comparison.peers
         ],
@@ -56,12 +74,14 @@ def _content(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _leads(comparison: Comparison, run: PeerRun) -> list[dict[str, Any]]:
-    """The preset's accuracy minus the method's, seed by seed: at the same budget, or at every one for no labels."""
+def _leads(
+    preset: Mapping[float, Sequence[float | None]], budget: float, accuracies: Sequence[float]
+) -> list[dict[str, Any]]:
+    """The preset's accuracy minus a method's, seed by seed: at the same budget, or at every one for no labels."""
     leads = []
-    for share, runs in comparison.preset.items():
-        pairs = [a.accuracy - b for a, b in zip(runs, run.shares.accuracy, strict=True) if a]
-        if pairs and run.budget in (0.0, share):
+    for share, ours in preset.items():
+        pairs = [a - b for a, b in zip(ours, accuracies, strict=True) if a is not None]
+        if pairs and budget in (0.0, share):
             leads.append({"budget": share, **mean_90(pairs)._asdict()})
     return leads
 
@@ -97,7 +117,8 @@ def notes(content: Mapping[str, Any]) -> list[str]:
     most = max((run["labels"]["mean"] - run["budget"] for run in content["peers"]), default=0.0)
     whole = content["stream_facts"].get("thinned_from_rows")
     thin = f" The stream is thinned evenly from {whole:,} rounds." if whole and whole != content["rounds"] else ""
-    tuned = content["tuned_on_seeds"]
+    tuned, ran = content["tuned_on_seeds"], content["run"]
+    where = f"{ran['device']}; the peers: {ran['peers']['device']}" if "peers" in ran else ran["device"]
     how = (
         f"Each method has the setting that was best on seeds {' and '.join(map(str, tuned))} at the middle budget"
         if tuned
@@ -107,7 +128,7 @@ def notes(content: Mapping[str, Any]) -> list[str]:
         f"Labels that the preset used: {', '.join(used)}."
         + (" No method exceeds its budget." if most <= 1e-9 else " A method exceeds its budget!")
         + thin,
-        f"{how}; the preset is as it comes. 'Preset minus it' is in points, seed by seed ({content['run']['device']}).",
+        f"{how}; the preset is as it comes. 'Preset minus it' is in points, seed by seed ({where}).",
         verdict(content),
     ]
 
