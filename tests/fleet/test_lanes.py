@@ -1,0 +1,63 @@
+"""The kernel of dense pairs with several lanes, as on a GPU: threads of Python stand in for the GPU's."""
+
+import threading
+
+import numpy as np
+import torch
+from fleet_cases import dense
+from test_preset_networks import books
+
+from osamd.fleet.engines import per_member
+from osamd.fleet.fleet import Samples
+from osamd.fleet.kernels import pairs
+from osamd.fleet.preset_fleet import PresetFleet, PresetMember
+
+ROUNDS = 12
+
+
+def pair_and_samples():
+    memory = (torch.randn(6, 5, generator=torch.Generator().manual_seed(1)), torch.arange(6) % 3)
+    fleet = PresetFleet([PresetMember(dense(0), memory=memory)], (5,), books(1), places=7)
+    draw = torch.Generator().manual_seed(2)
+    x, y = torch.randn(1, ROUNDS, 5, generator=draw), torch.randint(0, 3, (1, ROUNDS), generator=draw)
+    return fleet, Samples(x, y, torch.rand(1, ROUNDS, generator=draw, dtype=torch.float64))
+
+
+def in_lanes(lanes, ranks, monkeypatch, fleet, seen, record):
+    """Play all rounds in threads, one per lane and rank; they wait for each other where the kernel says so."""
+    here, wait = threading.local(), threading.Barrier(lanes * ranks, timeout=60.0)
+    monkeypatch.setattr(pairs, "lane", lambda: here.lane)
+    monkeypatch.setattr(pairs, "rank", lambda: here.rank)
+    monkeypatch.setattr(pairs, "sync", wait.wait)
+    tensors = [tensor.numpy() for tensor in pairs.tensors_of(fleet, *per_member(fleet, seen), record)]
+    widths, room = pairs._room(fleet)
+    failed = []
+
+    def thread(lane, rank):
+        here.lane, here.rank = lane, rank
+        try:
+            pairs.play_pair(0, 0, ROUNDS, seen.x[0].numpy(), *tensors, widths, room, lanes, ranks)
+        except BaseException as error:  # the others would wait for this thread
+            failed.append(error)
+            wait.abort()
+
+    threads = [threading.Thread(target=thread, args=(i, j)) for i in range(lanes) for j in range(ranks)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not failed, failed
+
+
+def test_several_lanes_play_as_one_does(monkeypatch):
+    ours, seen = pair_and_samples()
+    record = ours.record(ROUNDS)
+    pairs.by_lane(ours, seen, *per_member(ours, seen), record)(0, ROUNDS)
+    assert record[:, 0, 4].sum() > 2  # labels were asked for
+    for lanes, ranks in ((1, 1), (3, 2)):
+        theirs, _ = pair_and_samples()
+        told = theirs.record(ROUNDS)
+        in_lanes(lanes, ranks, monkeypatch, theirs, seen, told)
+        torch.testing.assert_close(told, record, rtol=0, atol=1e-5)
+        torch.testing.assert_close(theirs.networks, ours.networks, rtol=0, atol=1e-5)
+        assert torch.equal(theirs.state.labels, ours.state.labels)
