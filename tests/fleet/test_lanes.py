@@ -2,7 +2,6 @@
 
 import threading
 
-import numpy as np
 import torch
 from fleet_cases import dense
 from test_preset_networks import books
