@@ -337,7 +337,7 @@ def test_the_command_compares_the_preset_with_its_peers_on_the_same_rounds(bars,
     assert "seed by seed (CPU; the peers: CPU)" in report.markdown(alone)
     (out / "bars.json").write_text(json.dumps(found | {"stream_facts": {"of": "other rows"}}))
     assert main(["reproduce", "adaptation", *again]) == 2
-    assert "play the peers anew, without --peers" in capsys.readouterr().err
+    assert "play the peers again in this run" in capsys.readouterr().err
 
 
 def test_what_is_no_earlier_comparison_is_refused_in_a_sentence(tmp_path, capsys):

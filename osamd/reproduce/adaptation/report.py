@@ -24,8 +24,8 @@ def beside(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, 
     for part in ("stream", "rounds", "seeds", "budgets", "stream_facts"):
         if content[part] != earlier[part]:
             raise InputError(
-                f"`reproduce adaptation --peers ...`: the file has {part} {earlier[part]}, and here it is"
-                f" {content[part]}; play the peers anew, without --peers."
+                f"`report(earlier=...)`: the earlier run has {part} {earlier[part]}, and this one {content[part]}; play"
+                " the peers again in this run."
             )
     preset = {at["budget"]: at["accuracies"] for at in content["preset"]}
     peers = [{**run, "preset_minus": _leads(preset, run["budget"], run["accuracies"])} for run in earlier["peers"]]
