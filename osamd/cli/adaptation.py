@@ -29,7 +29,8 @@ def adaptation(
 ) -> None:
     """Compare on each stream in turn; each writes a file of its own as soon as it is done.
 
-    With the file of an `earlier` run its stream, rounds, seeds and budgets are played again, by the preset alone.
+    With the file of an `earlier` run its stream, rounds, seeds and budgets are played again, by the preset and the
+    methods that are named.
     """
     from osamd.errors import InputError, nearest
     from osamd.prequential.runs import share
@@ -40,15 +41,16 @@ def adaptation(
     deep.require_torch()
     from osamd.reproduce.adaptation.registry import PEERS
 
-    chosen, peers = names(streams) or list(BENCHMARKS), names(methods) or list(PEERS)
-    for option, given, known in (("streams", chosen, BENCHMARKS), ("methods", peers, PEERS)):
+    chosen, peers = names(streams) or list(BENCHMARKS), names(methods) or None
+    for option, given, known in (("streams", chosen, BENCHMARKS), ("methods", peers or [], PEERS)):
         for name in given:
             if name not in known:
                 raise InputError(f"`--{option} {name}`: no such name. {nearest(name, list(known))}")
     shares = sorted(share(one) for one in names([budgets or BUDGETS]))
-    kept = None if earlier is None else _earlier(earlier, {"streams": streams, "methods": methods, "budget": budgets})
+    kept = None if earlier is None else _earlier(earlier, {"streams": streams, "budget": budgets})
     if kept is not None:
-        chosen, peers, shares, seeds, rounds = [kept["stream"]], [], kept["budgets"], kept["seeds"], kept["rounds"]
+        chosen, shares, seeds, rounds = [kept["stream"]], kept["budgets"], kept["seeds"], kept["rounds"]
+        peers = peers or []
     for name in chosen:
         with files(out, f"{name}.json") as deliver, stages() as told:
             deliver(

@@ -91,7 +91,7 @@ def reproduce(
         typer.Option(
             metavar="FILE",
             help="For adaptation: the file of an earlier run. Its rounds, seeds and budgets are played again by the"
-            " default learner alone, and its peers are taken from it.",
+            " default learner and the peers that --methods names; all others are taken from it.",
         ),
     ] = None,
 ) -> None:

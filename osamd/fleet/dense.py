@@ -94,7 +94,7 @@ class DenseNet(Net):
         for n in range(len(self.layers) - 1, -1, -1):
             name = self.layers[n]
             self.parameter(flat, f"{name}.weight").copy_(torch.bmm(slope.transpose(1, 2), inputs[n]))
-            torch.sum(slope, 1, out=self.parameter(flat, f"{name}.bias"))
+            self.parameter(flat, f"{name}.bias").copy_(slope.sum(1))
             if n > 0:
                 slope = torch.bmm(slope, self.parameter(w, f"{name}.weight")) * (inputs[n] > 0.0)
         return flat

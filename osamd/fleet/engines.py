@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
+from osamd.fleet.conv import ConvNet
+from osamd.fleet.dense import DenseNet
 from osamd.fleet.devices import threads_for
 from osamd.fleet.fleet import Advance, Fleet, Playing, Samples
 from osamd.fleet.kernels import dense_cpu, dense_cuda, on_gpu, pairs
@@ -89,16 +92,30 @@ def pairs_on_gpu(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[
     if pairs.supports(fleet):
         return "numba kernel", pairs.by_pairs(fleet, samples, u, y, record)
     work, decide = fleet.work(), on_gpu.decide()
+    see, descend = fused(fleet)
 
     def step() -> None:
         x = samples.x[fleet.stream, t]
-        fleet.see(x)
+        see(x)
         decide(t, fleet.shares, fleet.sizes, u, y, *fleet.numbers, work, fleet.orders, record)
-        fleet.descend(x)
+        descend(x)
         t.add_(1)
 
     with quick_kernels():
         return "cuda graph", by_graphs(step, t, (*fleet.state, *fleet.numbers, record[: ROUNDS_A_GRAPH + 1]))
+
+
+def fused(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
+    """Both halves of the round, in fewer kernels where torch can compile them for a GPU: chains of small ones become
+    one.
+
+    Modules of users are not compiled: what they do may not be known to the compiler.
+    """
+    if find_spec("triton") is None or not isinstance(fleet.net, ConvNet | DenseNet):
+        return fleet.see, fleet.descend
+    torch.compiler.reset()  # torch compiles one function for a few fleets only, and then refuses
+    see, descend = (torch.compile(half, fullgraph=True, dynamic=False) for half in (fleet.see, fleet.descend))
+    return see, descend
 
 
 @contextmanager

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from osamd.fleet.fleet import Fleet, Playing, Samples
+    from osamd.fleet.play import FleetRun
     from osamd.fleet.preset_fleet import PresetFleet
 
 CURVE_POINTS = 1000
@@ -149,17 +150,16 @@ def paper_fleet(
 def preset_fleet(
     column: TableColumn,
     stream: RealStream,
-    seeds: Sequence[int],
+    tasks: Sequence[tuple[int, float | None]],
     modules: Sequence[nn.Module],
-    share: float | None,
     device: torch.device,
 ) -> PresetFleet:
-    """The preset for every seed, with a memory that begins with samples of the source."""
+    """The preset for every (seed, budget) of `tasks`, with a memory that begins with samples of the source."""
     from osamd.fleet.preset_fleet import PresetFleet, PresetMember
 
-    members = [PresetMember(modules[seed], *_row_numbers(stream, seed), first_memory(stream, seed)) for seed in seeds]
-    rate, floor = arbiter.limits(share, None, arbiter.NETWORK_AUDIT)
-    books = np.stack([open_book(budget(rate, floor=floor), 1.0, PRESET.query) for _ in seeds])
+    members = [PresetMember(modules[s], *_row_numbers(stream, s), first_memory(stream, s)) for s, _ in tasks]
+    limits = [arbiter.limits(share, None, arbiter.NETWORK_AUDIT) for _, share in tasks]
+    books = np.stack([open_book(budget(rate, floor=floor), 1.0, PRESET.query) for rate, floor in limits])
     return PresetFleet(members, stream.shape, books, device=device, probabilities=column.probabilities)
 
 
@@ -184,14 +184,22 @@ def play_fleet(
         for i, (m, s) in enumerate(tasks)
         if i in ended
     ]
-    runs = {}
-    for i, task in enumerate(tasks):
-        if i not in ended:
-            ledger = fleet.ledger(i, played.record, samples.y)
-            errors = ledger.pseudolabel_errors / rounds
-            loss = ledger.accumulated_loss[curve_rounds(rounds) - 1]
-            runs[task] = NetworkRun(ledger.accuracy, ledger.label_rate, errors, loss)
+    given = zip(tasks, outcomes(fleet, played, samples), strict=True)
+    runs = {task: outcome for task, outcome in given if outcome is not None}
     return FleetPhase(runs, stopped, played.engine, played.rounds, played.seconds)
+
+
+def outcomes(fleet: Playing, played: FleetRun, samples: Samples) -> list[NetworkRun | None]:
+    """What the run of every member gave; None for those that stopped."""
+    rounds, ended = samples.y.shape[1], {stop.member for stop in played.stopped}
+
+    def outcome(member: int) -> NetworkRun:
+        ledger = fleet.ledger(member, played.record, samples.y)
+        errors = ledger.pseudolabel_errors / rounds
+        loss = ledger.accumulated_loss[curve_rounds(rounds) - 1]
+        return NetworkRun(ledger.accuracy, ledger.label_rate, errors, loss)
+
+    return [None if i in ended else outcome(i) for i in range(len(fleet))]
 
 
 def settings_of(chosen: Settings, method: str, label_rate: float | None) -> Settings:

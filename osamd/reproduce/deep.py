@@ -121,7 +121,7 @@ def experiment(
         ]
         folder = None if checkpoint is None else checkpoint / f"{column.name}-{number}"
         if phase == [PRESET.name]:
-            fleet: Playing = preset_fleet(column, stream, numbers, modules, budget, on)
+            fleet: Playing = preset_fleet(column, stream, [(s, budget) for s in numbers], modules, on)
         else:
             fleet = paper_fleet(column, stream, which, tasks, rates, modules, on)
         done = play_fleet(column, fleet, tasks, samples, stages, folder, _identity(about, modules))

@@ -10,6 +10,7 @@ from torch import nn
 
 from osamd.cli.app import main
 from osamd.errors import InputError
+from osamd.fleet.augmentation import Augmentation
 from osamd.reproduce import column_fleets, table_columns
 from osamd.reproduce.adaptation import benchmarks, comparison, report
 from osamd.reproduce.adaptation.active import k_margin, nearest_to_new_clusters
@@ -163,7 +164,8 @@ def test_a_round_never_waits_for_the_host(modules, name, batch):
 
     given = peer.setting
     peer.setting = given._replace(rows=fake(given.rows), budget=fake(given.budget), bank=fake(given.bank))
-    for part in (peer, *(value for value in vars(peer).values() if hasattr(value, "changing"))):
+    parts = [part for part in vars(peer).values() if hasattr(part, "changing") or isinstance(part, Augmentation)]
+    for part in (peer, *parts):
         for field, value in vars(part).items():
             setattr(part, field, fake(value))
     with torch.no_grad(), mode:
@@ -335,6 +337,11 @@ def test_the_command_compares_the_preset_with_its_peers_on_the_same_rounds(bars,
     for part in ("preset", "peers", "stream_facts", "tuned_on_seeds"):
         assert alone[part] == found[part]
     assert "seed by seed (CPU; the peers: CPU)" in report.markdown(alone)
+    assert main(["reproduce", "adaptation", *again, "--methods", "source", "--tune"]) == 0
+    both = json.loads((tmp_path / "again" / "bars.json").read_text())["peers"]
+    assert sorted(both, key=str) == sorted(found["peers"], key=str)
+    assert main(["reproduce", "adaptation", *again, "--methods", "source"]) == 2
+    assert "the earlier run has tuned_on_seeds [100, 101], and this one []" in capsys.readouterr().err
     (out / "bars.json").write_text(json.dumps(found | {"stream_facts": {"of": "other rows"}}))
     assert main(["reproduce", "adaptation", *again]) == 2
     assert "play the peers again in this run" in capsys.readouterr().err

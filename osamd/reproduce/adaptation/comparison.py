@@ -12,7 +12,7 @@ from osamd.errors import InputError, lookup
 from osamd.paper.methods import PRESET
 from osamd.reporting.terminal import Stages
 from osamd.reproduce.adaptation.benchmarks import BENCHMARKS, Benchmark, Prepared, prepare
-from osamd.reproduce.column_fleets import NetworkRun, play_fleet, preset_fleet, silent
+from osamd.reproduce.column_fleets import NetworkRun, outcomes, preset_fleet, silent
 
 if TYPE_CHECKING:
     from osamd.reproduce.adaptation.lockstep import Shares
@@ -68,7 +68,7 @@ def compare(
 ) -> Comparison:
     """Play the preset and every peer on seeds 0, ..., seeds - 1 of a stream thinned to `rounds`.
 
-    `methods` names the peers; none are played if it is empty. With `tune`, each method takes, at each batch size, the
+    `methods` names the peers, by default all that fit the stream; none are played if it is empty. With `tune`, each method takes, at each batch size, the
     setting that is best on the TUNING_SEEDS, at the middle budget; otherwise it takes that of its paper. The preset has
     nothing to tune.
     """
@@ -78,7 +78,6 @@ def compare(
     from osamd.reproduce.adaptation.registry import PEERS
 
     benchmark = lookup("compare", "name", name, BENCHMARKS)
-    peers = [lookup("compare", "methods", method, PEERS) for method in (PEERS if methods is None else methods)]
     rounds = rounds // BATCH * BATCH
     if rounds < BATCH or not budgets:
         raise InputError(
@@ -89,13 +88,16 @@ def compare(
     started = time.perf_counter()
     ready = prepare(benchmark, rounds, range(seeds), on, data_dir, stages)
     unreported = prepare(benchmark, rounds, TUNING_SEEDS, on, data_dir, stages) if tune else None
+    images = len(ready.stream.shape) == 3
+    fitting = [name for name, peer in PEERS.items() if images or not peer.images_only]
+    peers = [lookup("compare", "methods", name, PEERS) for name in (fitting if methods is None else methods)]
     played = []
     for peer, batch in product(peers, SIZES):
         choice = grid(peer, _network(ready))[0]
         if unreported is not None:
             choice = tuned(peer, unreported, batch, sorted(budgets)[len(budgets) // 2], on, stages)
         played += _play(peer, ready, batch, budgets if peer.labelled else (0.0,), choice, on, stages)
-    preset = {share: _preset(ready, share, on, stages) for share in budgets}
+    preset = _preset(ready, budgets, on, stages)
     machine = torch.cuda.get_device_name(on) if on.type == "cuda" else "CPU"
     return Comparison(
         name,
@@ -196,9 +198,15 @@ def _lockstep(
     return play(peer(setting), samples.x, samples.y, [ready.row(n) for n in numbers], stages.done)
 
 
-def _preset(ready: Prepared, share: float, device: Any, stages: Stages) -> list[NetworkRun | None]:
-    """The preset on every seed of the reported ones."""
-    fleet = preset_fleet(ready.column, ready.stream, ready.seeds, ready.modules, share, device)
-    tasks = [(PRESET.name, seed) for seed in ready.seeds]
-    done = play_fleet(ready.column, fleet, tasks, ready.samples, stages, None, "")
-    return [done.runs.get(task) for task in tasks]
+def _preset(
+    ready: Prepared, budgets: Sequence[float], device: Any, stages: Stages
+) -> dict[float, list[NetworkRun | None]]:
+    """The preset on every seed, by budget; all budgets and seeds play in lockstep."""
+    from osamd.fleet.play import play
+
+    tasks = [(seed, share) for share in budgets for seed in ready.seeds]
+    fleet = preset_fleet(ready.column, ready.stream, tasks, ready.modules, device)
+    stages.start(f"{PRESET.title}: {len(fleet)} pairs", ready.stream.rounds)
+    runs = outcomes(fleet, play(fleet, ready.samples, progress=stages.done), ready.samples)
+    per = len(ready.seeds)
+    return {share: runs[i * per : (i + 1) * per] for i, share in enumerate(budgets)}

@@ -7,6 +7,8 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from osamd.errors import InputError
+from osamd.fleet.augmentation import Augmentation
 from osamd.reproduce.adaptation.peer import Adam, Peer, Played, Setting, cross_entropy, entropy
 from osamd.reproduce.adaptation.spending import Memory, Meter
 
@@ -46,12 +48,16 @@ class FineTuning(Peer):
         asked = self.meter.choose(self.score(logits, t))
         self.told.add(x, y, asked)
         for step in range(self.steps):
-            self._learn(self.uniform(t, 1 + step, REPLAYED))
+            self._learn(self.uniform(t, 1 + step, REPLAYED), self.steps * t + step)
         return Played(logits.argmax(2), asked)
 
-    def _learn(self, u: Tensor) -> None:
+    def varied(self, x: Tensor, t: Tensor) -> Tensor:
+        """The replayed samples of step t as the network sees them."""
+        return x
+
+    def _learn(self, u: Tensor, t: Tensor) -> None:
         old, new = (memory.draw(half) for memory, half in zip((self.source, self.told), u.chunk(2, 1), strict=True))
-        x, y = torch.cat([old[0], new[0]], 1), torch.cat([old[1], new[1]], 1)
+        x, y = self.varied(torch.cat([old[0], new[0]], 1), t), torch.cat([old[1], new[1]], 1)
         weight = torch.ones_like(u)
         weight[:, REPLAYED // 2 :] = (self.told.held() > 0).to(u)[:, None]
         weight = weight / weight.sum(1, keepdim=True)
@@ -75,3 +81,20 @@ class EntropyReplay(FineTuning):
 
     def score(self, logits: Tensor, t: Tensor) -> Tensor:
         return entropy(logits)
+
+
+class VariedReplay(EntropyReplay):
+    """The same, and images vary each time that they are replayed, as those of the preset do."""
+
+    name, title, paper = "replay-varied", "Fine-tuning, queries by entropy, images varied", "with replay"
+    images_only = True
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        sample = setting.source[0][0, 0]
+        if sample.ndim != 3:
+            raise InputError("`compare(methods=...)`: replay-varied varies images; leave it out for other samples.")
+        self.augmented = Augmentation(sample.numel(), sample.device, sample.dtype)
+
+    def varied(self, x: Tensor, t: Tensor) -> Tensor:
+        return self.augmented(x, t.expand(len(x)))

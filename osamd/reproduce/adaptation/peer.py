@@ -76,6 +76,8 @@ class Peer(ABC):
     """Whether its paper adapts the parameters of norms alone."""
     batch_statistics: ClassVar[bool] = True
     """Whether its paper normalises by the statistics of the batch."""
+    images_only: ClassVar[bool] = False
+    """Whether it plays streams of images alone."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.network = setting, setting.network

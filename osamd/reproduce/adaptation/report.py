@@ -12,7 +12,8 @@ from osamd.reproduce.adaptation.comparison import TUNING_SEEDS, Comparison
 
 
 def report(comparison: Comparison, earlier: Mapping[str, Any] | None = None) -> Report:
-    """What the command prints and writes for one stream; `earlier` is the content of a run whose peers are taken."""
+    """What the command prints and writes for one stream; `earlier` is the content of a run whose peers stand
+    beside those that were played."""
     content = _content(comparison)
     if earlier is not None:
         content = beside(content, earlier)
@@ -20,15 +21,19 @@ def report(comparison: Comparison, earlier: Mapping[str, Any] | None = None) -> 
 
 
 def beside(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
-    """The content with the peers of an earlier one, which must be of the same rounds."""
-    for part in ("stream", "rounds", "seeds", "budgets", "stream_facts"):
+    """The content with the other peers of an earlier one, which must be of the same rounds."""
+    parts = ("stream", "rounds", "seeds", "budgets", "stream_facts")
+    for part in (*parts, "tuned_on_seeds") if content["peers"] else parts:
         if content[part] != earlier[part]:
             raise InputError(
                 f"`report(earlier=...)`: the earlier run has {part} {earlier[part]}, and this one {content[part]}; play"
                 " the peers again in this run."
             )
     preset = {at["budget"]: at["accuracies"] for at in content["preset"]}
-    peers = [{**run, "preset_minus": _leads(preset, run["budget"], run["accuracies"])} for run in earlier["peers"]]
+    played = {run["method"] for run in content["peers"]}
+    others = [run for run in earlier["peers"] if run["method"] not in played]
+    peers = [{**run, "preset_minus": _leads(preset, run["budget"], run["accuracies"])} for run in others]
+    peers += content["peers"]
     ran = {**content["run"], "peers": earlier["run"].get("peers", earlier["run"])}
     return {**content, "tuned_on_seeds": earlier["tuned_on_seeds"], "peers": peers, "run": ran}
 
