@@ -68,9 +68,9 @@ def compare(
 ) -> Comparison:
     """Play the preset and every peer on seeds 0, ..., seeds - 1 of a stream thinned to `rounds`.
 
-    `methods` names the peers, by default all that fit the stream; none are played if it is empty. With `tune`, each method takes, at each batch size, the
-    setting that is best on the TUNING_SEEDS, at the middle budget; otherwise it takes that of its paper. The preset has
-    nothing to tune.
+    `methods` names the peers, by default all that fit the stream; none are played if it is empty. With `tune`, each
+    method takes, at each batch size, the setting that is best on the TUNING_SEEDS, at the middle budget; otherwise it
+    takes that of its paper. The preset has nothing to tune.
     """
     import torch
 
