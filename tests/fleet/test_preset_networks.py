@@ -801,6 +801,18 @@ def test_a_made_preset_takes_no_setting_of_the_paper(change):
     assert NetworkOSAMD(dense(), budget=0.1).remade(budget=0.2).limits.rate == 0.2
 
 
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_torch_can_compile_each_half_of_a_round_as_one_graph(make):
+    seen = samples(SHAPES[make], 6, seeds=2)
+    record = play(fleet_of(make, [0, 1]), seen).record
+    torch.compiler.reset()
+    fleet = fleet_of(make, [0, 1])
+    for half in ("see", "descend"):  # as on a GPU, but for the kernels that are made of the graph
+        compiled = torch.compile(getattr(fleet, half), fullgraph=True, dynamic=False, backend="eager")
+        setattr(fleet, half, compiled)
+    torch.testing.assert_close(play(fleet, seen).record, record, rtol=0, atol=1e-12)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 @pytest.mark.parametrize("make", [dense, convolutional])
 def test_on_a_gpu_the_rounds_are_the_same(make):
