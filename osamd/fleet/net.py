@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from osamd.errors import InputError
 from osamd.fleet.calling import outputs_of, scores_of
+from osamd.fleet.reading import on_scores
+from osamd.paper.losses import Loss
 
 
 class Place(NamedTuple):
@@ -98,6 +100,12 @@ class Net(ABC):
             loss = -(weights * logs).sum()
         (gradient,) = torch.autograd.grad(loss, learns)
         return gradient
+
+    def descent(self, w: Tensor, x: Tensor, own: Tensor, lengths: Tensor, loss: Loss) -> Any:
+        """`lengths` times the gradient of the loss at the one-hot labels `own`, without its L2 term, in the form of
+        `backward`."""
+        h, tape = self.forward(w, x)
+        return self.backward(w, tape, on_scores(loss, self.probabilities).slope(h, own) * lengths[:, None])
 
     def descend(self, w: Tensor, gradient: Any, anchor: Tensor, rate: Tensor) -> None:
         """w += rate (anchor - w) - gradient, in place; rate is (models x 1), and the gradient is that at the old w."""

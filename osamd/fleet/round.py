@@ -128,9 +128,8 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
         w = student.clone()
         for n in plan.loops:
             rows, step = w[:n], lengths[:n]
-            h, tape = net.forward(rows, x[:n])
             shrunk = decay(rows, step)
-            net.descend(rows, gradient(rows, tape, slope(h, own[:n]), step), student[:n], rates.inner_rate[:n, None])
+            net.descend(rows, net.descent(rows, x[:n], own[:n], step, loss), student[:n], rates.inner_rate[:n, None])
             if decays:
                 rows[:, :trained] -= shrunk
         return w

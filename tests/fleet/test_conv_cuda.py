@@ -10,7 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from osamd.fleet.conv import ConvNet, parts_of
+from osamd.fleet.engines import engine
+from osamd.fleet.fleet import Fleet, Member, Samples
 from osamd.fleet.kernels.conv_cuda import HAS_TRITON, TritonConvNet, Tuning, supports
+from osamd.fleet.reading import on_scores, pointing
+from osamd.paper.losses import loss
+from osamd.reproduce.table_columns import settings
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -44,14 +49,14 @@ NETWORKS = {
 class Pair:
     """The two nets, and rows, samples and slopes drawn afresh."""
 
-    def __init__(self, name: str, **options: Any) -> None:
+    def __init__(self, name: str, precision: str = "ieee", **options: Any) -> None:
         torch.manual_seed(7)
         module, sample = NETWORKS[name]()
         parts = parts_of(module)
         assert parts is not None
         assert supports(module, sample)
         self.plain = ConvNet(module, parts, sample)
-        self.fused = TritonConvNet(module, parts, sample, precision="ieee", **options)
+        self.fused = TritonConvNet(module, parts, sample, precision=precision, **options)
         row = self.plain.row(module, torch.float32)
         w = row + 0.02 * torch.randn(MODELS + 1, len(row))
         if parts.norm:
@@ -112,8 +117,56 @@ def test_steps_equal_the_plain_nets_and_leave_frozen_columns(name: str) -> None:
 
 
 @needs_gpu
+@pytest.mark.parametrize("name", ["digits", "kernel 4, stride 3"])
+def test_the_fused_gradient_is_that_of_the_softmax_loss(name: str) -> None:
+    pair, softmax = Pair(name), loss("softmax")
+    own = pointing(torch.arange(MODELS, device=DEVICE), pair.q)
+    lengths = torch.linspace(0.5, 2.0, MODELS, device=DEVICE)
+    scores, tape = pair.plain.forward(pair.w, pair.x)
+    q = on_scores(softmax, probabilities=False).slope(scores, own) * lengths[:, None]
+    theirs = pair.plain.dense(pair.w, pair.plain.backward(pair.w, tape, q))
+    assert pair.fused._fuses(softmax, pair.w, pair.x) == (len(own[0]) <= 16)
+    ours = pair.fused.dense(pair.w, pair.fused.descent(pair.w, pair.x, own, lengths, softmax))
+    assert all(tensorwise(pair, ours, theirs).values()), tensorwise(pair, ours, theirs)
+    assert not pair.fused._fuses(loss("hinge"), pair.w, pair.x)
+
+
+@needs_gpu
+def test_products_in_three_parts_are_as_exact_as_float32() -> None:
+    pair = Pair("no norm", precision="tf32x3")
+    w, x, q = pair.w.double(), pair.x.double(), pair.q.double()
+    scores, tape = pair.fused.forward(pair.w, pair.x)
+    expected, plain_tape = pair.plain.forward(w, x)
+    ours = pair.fused.dense(pair.w, pair.fused.backward(pair.w, tape, pair.q))
+    theirs = pair.plain.dense(w, pair.plain.backward(w, plain_tape, q))
+    assert float((scores - expected).norm() / expected.norm()) < 2e-6
+    assert float((ours - theirs).norm() / theirs.norm()) < 2e-6
+
+
+@needs_gpu
+@pytest.mark.parametrize("method", ["osamd", "paa"])
+def test_a_fleet_plays_the_same_rounds_with_either_net(method: str) -> None:
+    torch.manual_seed(3)
+    module, sample = network(3, True, channels=(16, 16), stride=3)
+    parts = parts_of(module)
+    assert parts is not None
+    chosen = settings(0.05, 0.3, cap=0.02, scale=0.01, loops=2, inner_rate=0.1)
+    members = [Member(module, method, chosen, seed=seed) for seed in range(2)]
+    x, y, u = torch.randn(1, 9, *sample), torch.randint(0, 3, (1, 9)), torch.rand(2, 9, dtype=torch.float64)
+    moves = []
+    for net in (TritonConvNet(module, parts, sample, precision="ieee"), ConvNet(module, parts, sample)):
+        fleet = Fleet(members, sample, net=net, device=DEVICE)
+        start = torch.cat([*fleet.state])
+        _, advance = engine(fleet, Samples(x, y, u).to(fleet.device), fleet.record(9))
+        advance(0, 9)
+        moves.append(torch.cat([*fleet.state]) - start)
+    assert float(moves[1].norm()) > 0.01
+    assert float((moves[0] - moves[1]).norm()) <= 1e-3 * float(moves[1].norm())
+
+
+@needs_gpu
 def test_the_cut_of_the_work_changes_nothing_but_rounding() -> None:
-    tuning = Tuning(split=16, depth=16, features=512, channels=8, patches=32, stepped=64, linear=512, first_pixels=32)
+    tuning = Tuning(split=16, depth=16, features=256, channels=8, patches=32, pairs=4, linear=512)
     pair, other = Pair("digits"), Pair("digits", tuning=tuning)
     rows = []
     for one in (pair, other):

@@ -1,8 +1,8 @@
-"""The paper's convolutional networks on a GPU: `ConvNet` with five kernels per step, for two convolutions.
+"""The paper's convolutional networks on a GPU: `ConvNet` with four kernels per step, for two convolutions.
 
 A fleet of small networks spends its time between kernels rather than in them, so each kernel does as much as it can
-without waiting for another program: the first convolution is computed where the second uses it, gradients are folded
-where they are computed, and the last kernel steps every parameter. `osamd.fleet.kernels.conv_triton` has the kernels.
+without waiting for another program: the first convolution is computed where the second uses it, and the last kernel
+folds the slopes, computes the gradients and steps every parameter. `osamd.fleet.kernels.conv_triton` has the kernels.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from osamd.fleet.conv import ConvLayers, ConvNet, ConvTape, parts_of
 from osamd.fleet.kernels.conv_triton import kernels
+from osamd.paper.losses import Loss
 
 HAS_TRITON = find_spec("triton") is not None
 
@@ -28,42 +29,43 @@ class Tuning(NamedTuple):
 
     split: int = 4
     """Channels of conv1 per program of `convolve`; conv2's sum is split accordingly."""
-    depth: int = 16
-    """The depth of each product in it."""
-    convolve: tuple[int, int] = (4, 4)
-    """Warps and stages, as in the other pairs below."""
-    features: int = 256
-    score: tuple[int, int] = (4, 1)
+    convolve: tuple[int, int, int | None] = (4, 1, None)
+    """Warps, stages and the most registers per thread, as in the others below."""
+    features: int = 512
+    score: tuple[int, int, int | None] = (4, 1, None)
     channels: int = 4
-    pull_head: tuple[int, int] = (4, 1)
+    pull_head: tuple[int, int, int | None] = (4, 1, None)
     patches: int = 64
-    """Rows of patches (channels x taps, padded) per program of `pull_patches`."""
-    pull_patches: tuple[int, int] = (4, 1)
-    stepped: int = 32
-    """Columns of conv2's weights per program of `step`."""
+    """Rows of patches (channels x taps, padded) per program of `step`."""
+    depth: int = 32
+    """The depth of each product in it."""
+    pairs: int = 16
+    """How many entries of the patches are added to a pixel at once."""
     linear: int = 1024
-    first_pixels: int = 32
-    step: tuple[int, int] = (4, 2)
+    step: tuple[int, int, int | None] = (4, 1, 128)
 
 
 class TritonTape(NamedTuple):
     """What the forward pass keeps for the backward pass."""
 
-    x: Tensor
+    a0: Tensor
+    """The patches of x, with a last column of ones."""
     a1: Tensor
-    """The first convolution after ReLU, with the zero padding of the second."""
+    """a1 and a2 are the convolutions after ReLU."""
     a2: Tensor
     features: Tensor
+    scores: Tensor
+    """The contributions to the scores, (models x parts x classes)."""
 
 
 class Gradient(NamedTuple):
-    """What the backward pass gives to the step."""
+    """What the backward pass gives to the step, which does the rest: w must not change until then."""
 
+    w: Tensor
     tape: TritonTape
     q: Tensor
-    slope1: Tensor
-    """slope1 and slope2 are the slopes on the outputs of the convolutions, before ReLU."""
     slope2: Tensor
+    """The slope on the second convolution's output, before ReLU."""
     sums: Tensor
     """The gradients of the second convolution's bias and of BatchNorm's weight and bias."""
 
@@ -86,7 +88,6 @@ def supports(module: nn.Module, sample: tuple[int, ...]) -> bool:
         and min(sizes["H1"], sizes["L1"], sizes["H2"], sizes["L2"]) > 0
         and sizes["H1"] * sizes["L1"] <= 1024
         and sizes["H2"] * sizes["L2"] <= 128
-        and sizes["HP"] * sizes["LP"] <= 2048
         and sizes["K2"] ** 2 <= 64
         and sizes["C0"] * sizes["K1"] ** 2 < 128
     )
@@ -101,8 +102,6 @@ def _sizes(module: nn.Module, parts: ConvLayers, sample: tuple[int, ...]) -> dic
         height, width = ((sizes[f"{axis}{n - 1}"] + 2 * padding - kernel) // stride + 1 for axis in "HL")
         sizes |= {f"K{n}": kernel, f"S{n}": stride, f"P{n}": padding}
         sizes |= {f"C{n}": layer.out_channels, f"H{n}": height, f"L{n}": width}
-    sizes["HP"] = (sizes["H2"] - 1) * sizes["S2"] + sizes["K2"]
-    sizes["LP"] = (sizes["L2"] - 1) * sizes["S2"] + sizes["K2"]
     sizes["REACH"] = -(-sizes["K2"] // sizes["S2"])
     sizes["CLASSES"] = getattr(module, parts.linear).out_features
     sizes["NORM"] = parts.norm is not None
@@ -122,21 +121,23 @@ def _power(number: int, least: int = 1) -> int:
 def _cut(sizes: dict[str, Any], tuning: Tuning) -> dict[str, Any]:
     """The shapes, and how the work on them is divided."""
     s, taps = sizes, _power(sizes["K2"] ** 2)
+    parts = -(-s["C2"] * s["H2"] * s["L2"] // tuning.features)
+    pixels, split = _power(s["H1"] * s["L1"], least=16), min(tuning.split, s["C1"])
     return sizes | {
-        "PIXELS": _power(s["H1"] * s["L1"], least=16),
-        "CELLS": _power(s["HP"] * s["LP"], least=16),
+        "PIXELS": pixels,
         "PLACES": _power(s["H2"] * s["L2"], least=16),
-        "SPLIT": min(tuning.split, s["C1"]),
-        "DEPTH": tuning.depth,
+        "TAPS": taps,
+        "SPLIT": split,
+        "SHARE": max(pixels * split // s["C1"], 1),
+        "DEPTH": min(tuning.depth, s["C2"], _power(s["H2"] * s["L2"], least=16)),
         "FEATURES": tuning.features,
         "SOME_CLASSES": min(_power(s["CLASSES"]), 16),
+        "PARTS": parts,
+        "ALL_PARTS": _power(parts),
         "CHANNELS": min(tuning.channels, s["C2"]),
-        "TAPS": taps,
         "FOLDED": min(max(tuning.patches // taps, 1), s["C1"]),
-        "OUT": min(s["C2"], 64),
+        "PAIRS": min(tuning.pairs, _power(s["REACH"] ** 2)),
         "FIRST_TAPS": _power(s["C0"] * s["K1"] ** 2 + 1, least=16),
-        "FIRST_PIXELS": tuning.first_pixels,
-        "STEPPED": tuning.stepped,
         "LINEAR": tuning.linear,
         "ALL_CLASSES": _power(s["CLASSES"]),
     }
@@ -172,65 +173,68 @@ class TritonConvNet(ConvNet):
         first = {place.name: place.first for place in self.places}
         return {key: first.get(name, 0) for key, name in wanted.items()}
 
-    def _takes(self, w: Tensor) -> bool:
+    def _takes(self, w: Tensor, x: Tensor) -> bool:
+        """Whether the kernels can work on these rows and samples."""
+        single = w.dtype == x.dtype == torch.float32
         interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-        return HAS_TRITON and w.dtype == torch.float32 and w.stride(1) == 1 and (w.is_cuda or interpreted)
+        return HAS_TRITON and single and w.stride(1) == 1 and (w.is_cuda or interpreted)
 
-    def _launch(self, name: str, programs: int, models: int, *given: Any, **more: Any) -> None:
+    def _launch(self, name: str, programs: int, w: Tensor, *given: Any, **more: Any) -> None:
         kernel = kernels()[name]
-        warps, stages = getattr(self.tuning, name)
+        warps, stages, registers = getattr(self.tuning, name)
         fixed = {name: self._cut[name] for name in kernel.arg_names if name in self._cut}
-        kernel[(programs, models)](*given, **fixed, **more, num_warps=warps, num_stages=stages)
+        options = {"num_warps": warps, "num_stages": stages, "maxnreg": registers}
+        kernel[(programs, len(w))](w, w.stride(0), *given, **fixed, **more, **options)
 
-    def convolve(self, w: Tensor, x: Tensor, a1: Tensor, partial: Tensor) -> None:
-        splits = self._cut["C1"] // self._cut["SPLIT"]
-        self._launch("convolve", splits, len(w), w, w.stride(0), x, a1, partial)
+    def _pass(self, w: Tensor, x: Tensor) -> TritonTape:
+        """The forward pass, but for the sum of the contributions to the scores."""
+        s, models = self._cut, len(w)
+        splits, features = s["C1"] // s["SPLIT"], s["C2"] * s["H2"] * s["L2"]
+        a0 = w.new_empty(models, s["PIXELS"], s["FIRST_TAPS"])
+        a1 = w.new_empty(models, s["C1"], s["H1"] * s["L1"])
+        partial = w.new_empty(models, splits, features)
+        scores = w.new_empty(models, s["PARTS"], s["CLASSES"])
+        tape = TritonTape(a0, a1, w.new_empty(models, features), w.new_empty(models, features), scores)
+        self._launch("convolve", splits, w, x.contiguous(), a0, a1, partial)
+        self._launch("score", s["PARTS"], w, partial, tape.a2, tape.features, scores)
+        return tape
 
-    def score(self, w: Tensor, partial: Tensor, tape: TritonTape, scores: Tensor) -> None:
-        some = (w, w.stride(0), partial, tape.a2, tape.features, scores)
-        self._launch("score", scores.shape[1], len(w), *some)
+    def _pull(self, w: Tensor, tape: TritonTape, q: Tensor, own: Tensor, lengths: Tensor, softmax: bool) -> Gradient:
+        s = self._cut
+        gradient = Gradient(w, tape, q, torch.empty_like(tape.a2), w.new_empty(len(w), 3, s["C2"]))
+        some = (tape.scores, own, lengths, q, tape.a2, gradient.slope2, gradient.sums)
+        self._launch("pull_head", s["C2"] // s["CHANNELS"], w, *some, SOFTMAX=softmax)
+        return gradient
 
     def forward(self, w: Tensor, x: Tensor) -> tuple[Tensor, Any]:
-        if not self._takes(w) or x.dtype != w.dtype:
+        if not self._takes(w, x):
             return super().forward(w, x)
-        s, models = self._cut, len(w)
-        features = s["C2"] * s["H2"] * s["L2"]
-        a1 = w.new_empty(models, s["C1"], s["HP"] * s["LP"])
-        partial = w.new_empty(models, s["C1"] // s["SPLIT"], features)
-        tape = TritonTape(x.contiguous(), a1, w.new_empty(models, features), w.new_empty(models, features))
-        scores = w.new_empty(models, -(-features // s["FEATURES"]), s["CLASSES"])
-        self.convolve(w, tape.x, a1, partial)
-        self.score(w, partial, tape, scores)
-        return scores.sum(1), tape
-
-    def pull_head(self, w: Tensor, to: Gradient) -> None:
-        s = self._cut
-        some = (w, w.stride(0), to.q, to.tape.a2, to.slope2, to.sums)
-        self._launch("pull_head", s["C2"] // s["CHANNELS"], len(w), *some)
-
-    def pull_patches(self, w: Tensor, to: Gradient, patches: Tensor) -> None:
-        s = self._cut
-        some = (w, w.stride(0), to.tape.a1, to.slope2, patches, to.slope1)
-        self._launch("pull_patches", s["C1"] // s["FOLDED"], len(w), *some)
+        tape = self._pass(w, x)
+        return tape.scores.sum(1), tape
 
     def backward(self, w: Tensor, tape: Any, q: Tensor) -> Any:
         if isinstance(tape, ConvTape):
             return super().backward(w, tape, q)
-        s, models = self._cut, len(w)
-        slope1 = w.new_empty(models, s["C1"] * s["H1"] * s["L1"])
-        gradient = Gradient(tape, q.contiguous(), slope1, torch.empty_like(tape.a2), w.new_empty(models, 3, s["C2"]))
-        self.pull_head(w, gradient)
-        self.pull_patches(w, gradient, w.new_empty(models, s["C1"] * s["K2"] ** 2 * s["H2"] * s["L2"]))
-        return gradient
+        q = q.contiguous()
+        return self._pull(w, tape, q, q, q, softmax=False)
+
+    def _fuses(self, loss: Loss, w: Tensor, x: Tensor) -> bool:
+        """Whether the kernels compute this loss."""
+        return loss.name == "softmax" and self._cut["CLASSES"] <= self._cut["SOME_CLASSES"] and self._takes(w, x)
+
+    def descent(self, w: Tensor, x: Tensor, own: Tensor, lengths: Tensor, loss: Loss) -> Any:
+        """As `Net.descent`; for the softmax loss nothing is launched between the two passes."""
+        if not self._fuses(loss, w, x):
+            return super().descent(w, x, own, lengths, loss)
+        return self._pull(w, self._pass(w, x), torch.empty_like(own), own, lengths, softmax=True)
 
     def step(self, w: Tensor, gradient: Gradient, anchor: Tensor, rate: Tensor, anchored: bool) -> None:
         s, tape = self._cut, gradient.tape
-        second = -(-s["C1"] * s["K2"] ** 2 // s["STEPPED"])
         linear = -(-s["CLASSES"] * s["C2"] * s["H2"] * s["L2"] // s["LINEAR"])
         some = (w, w.stride(0), anchor, anchor.stride(0), rate, rate.stride(0))
-        rest = (tape.x, tape.a1, tape.features, gradient.q, gradient.slope1, gradient.slope2, gradient.sums)
-        programs = s["C1"] // 16 + second + linear + 1
-        self._launch("step", programs, len(w), *some, *rest, ANCHORED=anchored)
+        rest = (tape.a0, tape.a1, tape.features, gradient.q, gradient.slope2, gradient.sums)
+        programs = s["C1"] // s["FOLDED"] + linear + 1
+        self._launch("step", programs, gradient.w, *some, *rest, ANCHORED=anchored)
 
     def subtract(self, w: Tensor, gradient: Any) -> None:
         if isinstance(gradient, Gradient):
