@@ -18,7 +18,6 @@ REASON = "is long because"
 MOST_LINES, MOST_OF_A_FUNCTION = 300, 60
 
 LONG = {
-    "osamd/fleet/kernels/pairs.py": "numba's cache on disk notices edits of the file that is compiled, not of others",
     "osamd/learner/linear.py": "all that can be called on the object that people hold stands in one place",
     "osamd/service/schema.py": "what a schema may say stands in one place",
     "osamd/tables/row_sources.py": "every kind of file is read by the same few steps, which stand side by side",

@@ -39,7 +39,7 @@ SOURCES = (
     "numerics.py",
     "accounting/*.py",
     "compiled/*.py",
-    "fleet/kernels/pairs.py",
+    "fleet/kernels/pair*.py",
     "fleet/kernels/stepping.py",
     "fleet/pair.py",
     "learner/cores/*.py",

@@ -74,7 +74,8 @@ label, the class (NO_TARGET where student and decision disagree), the sample's p
 samples, the number of steps of student and teacher (at least 1), and whether anything is remembered. The places to
 replay follow: first the student's, then the teacher's."""
 HEAD = 8
-ORDERS = HEAD + BATCH + SOME + FEW
+REPLAYED = BATCH + SOME + FEW
+ORDERS = HEAD + REPLAYED
 NO_TARGET = -1
 
 
@@ -152,13 +153,24 @@ def order(
 
     `said` is the decision and the pseudolabel, `weight` that of the label in the guard, and `size` that of the sample.
     """
-    part, labelled = arbiter_in(arbiter), y != UNLABELLED
+    direct(counts, said, y, size, orders)
+    replay(counts, orders, 0, 1)
+    judge(arbiter, counts, work, y, weight, rate)
+
+
+def judge(arbiter: Any, counts: Any, work: Any, y: int, weight: float, rate: float) -> None:
+    """Update the arbiter, and count the recent labels."""
+    part = arbiter_in(arbiter)
     counts[VERIFIED] *= 1.0 - FADING * rate
-    if labelled:
+    if y != UNLABELLED:
         arbitrate(part, True, seen_in(work, work.shape[0] // WORK), y, weight, 1.0)
         counts[VERIFIED] += 1.0
     fall_back(part, rate, True)  # last: the guarantee is about the weights that decided
-    fits = usual(counts, size)
+
+
+def direct(counts: Any, said: Any, y: int, size: float, orders: Any) -> None:
+    """Write the orders up to the places to replay."""
+    labelled, fits = y != UNLABELLED, usual(counts, size)
     decision, pseudolabel = said
     # The student trains itself only where the decision agrees with the blend: labels must settle a disagreement.
     target = y if labelled else pseudolabel if decision == pseudolabel else NO_TARGET
@@ -170,10 +182,9 @@ def order(
     if fits and labelled:
         counts[LABELS] += 1.0
     counts[STEPS] += 1.0
-    held = min(counts[LABELS], counts[PLACES])
-    counts[TAUGHT] += held > 0.0
-    orders[ROUND], orders[LESSON], orders[REPLAYS] = int(counts[STEPS]), max(1, int(counts[TAUGHT])), held > 0.0
-    replay(counts, held, orders)
+    replays = counts[LABELS] > 0.0
+    counts[TAUGHT] += replays
+    orders[ROUND], orders[LESSON], orders[REPLAYS] = int(counts[STEPS]), max(1, int(counts[TAUGHT])), replays
 
 
 def usual(counts: Any, size: float) -> bool:
@@ -183,27 +194,42 @@ def usual(counts: Any, size: float) -> bool:
     return bool(before == 0.0 or size <= OUTLIER * before)
 
 
-def replay(counts: Any, held: float, orders: Any) -> None:
-    """Write the places to replay: spread by the golden ratio, without random draws."""
-    recent, newest, steps = min(counts[STEPS], 1.0 * RECENT), min(held, 1.0 * NEWEST), counts[STEPS]
-    places = int(counts[PLACES])
-    for j in range(BATCH):
+def replay(counts: Any, orders: Any, first: int, step: int) -> None:
+    """Write the places to replay, each by itself: first, first + step, ... of them."""
+    held = min(counts[LABELS], counts[PLACES])
+    for j in range(first, REPLAYED, step):
+        orders[HEAD + j] = replayed(counts, held, j)
+
+
+def replayed(counts: Any, held: float, j: int) -> int:
+    """The place to replay as number j: spread by the golden ratio, without random draws."""
+    places, steps = int(counts[PLACES]), counts[STEPS]
+    if j < BATCH:
         share = golden(steps * BATCH + j)
         if held > LEAST_PLACES:
-            orders[HEAD + j] = int(counts[LABELS] - 1.0 - int(share * share * share * held)) % places
-        else:
-            orders[HEAD + j] = int(share * held)
-    for j in range(SOME):
-        orders[HEAD + BATCH + j] = places + int(golden(steps * SOME + j) * recent)
-    for j in range(FEW):
-        age = 1.0 + int(golden(steps * FEW + j) * newest)
-        orders[HEAD + BATCH + SOME + j] = int(counts[LABELS] - age) % places if held > 0.0 else 0
+            return int(counts[LABELS] - 1.0 - int(share * share * share * held)) % places
+        return int(share * held)
+    if j < BATCH + SOME:
+        return places + int(golden(steps * SOME + (j - BATCH)) * min(steps, 1.0 * RECENT))
+    age = 1.0 + int(golden(steps * FEW + (j - BATCH - SOME)) * min(held, 1.0 * NEWEST))
+    return int(counts[LABELS] - age) % places if held > 0.0 else 0
 
 
 def golden(number: float) -> float:
     """A number of the golden-ratio sequence, which fills [0, 1) evenly at any length."""
     turn = number * GOLDEN
     return turn - math.floor(turn)
+
+
+def account(arbiter: Any, counts: Any, book: Any, work: Any, said: Opinion, y: int, record: Any) -> None:
+    """Write a round into its record, the book and the arbiter; nothing of it matters before the next decision."""
+    enter(book, said.margin**POWER, said.probability, said.query)
+    told = seen_in(work, work.shape[0] // WORK).mixture[y]
+    record[0], record[1], record[2] = said.label, said.pseudolabel, said.margin
+    record[3], record[4], record[5] = said.probability, said.query, -math.log(max(told, 1e-300))
+    rate = book[RATE]
+    weight = min(1.0, min(book[FULL_FLOOR], LAST_AUDIT * rate) / said.probability) if said.query else 0.0
+    judge(arbiter, counts, work, y if said.query else UNLABELLED, weight, rate)
 
 
 def decide_pair(
@@ -225,16 +251,10 @@ def decide_pair(
         for e in range(EXPERTS + 1):
             work[i, e * classes + c] = shares[e * pairs + i, c]
     sigma, floor, _ = terms(books[i])
-    label, pseudolabel, margin, query, probability = opine(arbiters[i], counts[i], work[i], u[i], sigma, floor)
-    enter(books[i], margin**POWER, probability, query)
-    told = seen_in(work[i], classes).mixture[y[i]]
-    record[i, 0], record[i, 1], record[i, 2] = label, pseudolabel, margin
-    record[i, 3], record[i, 4], record[i, 5] = probability, query, -math.log(max(told, 1e-300))
-    rate = books[i, RATE]
-    least = min(books[i, FULL_FLOOR], LAST_AUDIT * rate)
-    weight = min(1.0, least / probability) if query else 0.0
-    answer = y[i] if query else UNLABELLED
-    order(arbiters[i], counts[i], work[i], (label, pseudolabel), answer, weight, rate, sizes[i], orders[i])
+    said = opine(arbiters[i], counts[i], work[i], u[i], sigma, floor)
+    direct(counts[i], (said.label, said.pseudolabel), y[i] if said.query else UNLABELLED, sizes[i], orders[i])
+    replay(counts[i], orders[i], 0, 1)
+    account(arbiters[i], counts[i], books[i], work[i], said, y[i], record[i])
 
 
 def decide(

@@ -1,14 +1,16 @@
 """The kernel of dense pairs with several lanes, as on a GPU: threads of Python stand in for the GPU's."""
 
 import threading
+from itertools import product
 
+import numpy as np
 import torch
 from fleet_cases import dense
 from test_preset_networks import books
 
 from osamd.fleet.engines import per_member
 from osamd.fleet.fleet import Samples
-from osamd.fleet.kernels import pairs
+from osamd.fleet.kernels import pair_layers, pair_memory, pair_rounds, pairs
 from osamd.fleet.preset_fleet import PresetFleet, PresetMember
 
 ROUNDS = 12
@@ -23,24 +25,36 @@ def pair_and_samples():
 
 
 def in_lanes(lanes, ranks, monkeypatch, fleet, seen, record):
-    """Play all rounds in threads, one per lane and rank; they wait for each other where the kernel says so."""
-    here, wait = threading.local(), threading.Barrier(lanes * ranks, timeout=60.0)
-    monkeypatch.setattr(pairs, "lane", lambda: here.lane)
-    monkeypatch.setattr(pairs, "rank", lambda: here.rank)
-    monkeypatch.setattr(pairs, "sync", wait.wait)
+    """Play all rounds in threads, one per lane and rank and one that decides; they wait where the kernel says so."""
+    here = threading.local()
+    workers, everyone = (threading.Barrier(lanes * ranks + more, timeout=60.0) for more in (0, 1))
+    roles = {
+        "lane": lambda: here.lane,
+        "rank": lambda: here.rank,
+        "works": lambda: here.rank < ranks,
+        "decides": lambda: here.rank == ranks,
+        "sync": workers.wait,
+        "meet": everyone.wait,
+    }
+    for module, (name, role) in product((pair_layers, pair_memory, pair_rounds), roles.items()):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, role)
     tensors = [tensor.numpy() for tensor in pairs.tensors_of(fleet, *per_member(fleet, seen), record)]
-    widths, room = pairs._room(fleet)
+    widths, (numbers, vector) = np.array(fleet.net.widths), (np.zeros(n) for n in pairs.lengths_for(fleet))
+    numbers, _ = pairs.numbers_in(numbers, *pairs.numbers_of(fleet))
     failed = []
 
     def thread(lane, rank):
         here.lane, here.rank = lane, rank
         try:
-            pairs.play_pair(0, 0, ROUNDS, seen.x[0].numpy(), *tensors, widths, room, lanes, ranks)
+            pairs.play_pair(0, 0, ROUNDS, seen.x[0].numpy(), *tensors, widths, numbers, vector, lanes, ranks)
         except BaseException as error:  # the others would wait for this thread
             failed.append(error)
-            wait.abort()
+            workers.abort()
+            everyone.abort()
 
-    threads = [threading.Thread(target=thread, args=(i, j)) for i in range(lanes) for j in range(ranks)]
+    places = [(i, j) for i in range(lanes) for j in range(ranks)]
+    threads = [threading.Thread(target=thread, args=place) for place in [*places, (0, ranks)]]
     for one in threads:
         one.start()
     for one in threads:

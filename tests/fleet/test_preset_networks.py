@@ -821,3 +821,15 @@ def test_on_a_gpu_the_rounds_are_the_same(make):
     pairs = [PresetMember(make(seed), 0, seed) for seed in range(3)]
     there = PresetFleet(pairs, SHAPES[make], books(3), device="cuda", dtype=torch.float64)
     torch.testing.assert_close(play(there, seen).record, record, rtol=0, atol=1e-8)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_on_a_gpu_the_kernel_for_pairs_plays_the_rounds_of_the_cpu():
+    seen, records = samples((5,), 200, seeds=3), []
+    for device in ("cpu", "cuda"):
+        fleet = PresetFleet([PresetMember(dense(seed), 0, seed) for seed in range(3)], (5,), books(3), device=device)
+        assert pairs.supports(fleet)
+        records.append(play(fleet, seen).record)
+    ours, theirs = records
+    assert torch.equal(theirs[:, :, [0, 1, 4]], ours[:, :, [0, 1, 4]])  # decisions, pseudolabels and queries
+    torch.testing.assert_close(theirs, ours, rtol=0, atol=1e-3)

@@ -15,6 +15,8 @@ from torch import Tensor
 from osamd.fleet import pair
 
 THREADS = 32
+USUAL_SHARED = 48 * 1024
+"""The bytes of memory that the threads of a block may always share."""
 
 
 @lru_cache
@@ -47,6 +49,27 @@ def on_device(function: Any, replaced: dict[str, Any] | None = None) -> Any:
         return made[plain]
 
     return convert(function)
+
+
+def barrier(number: int, threads: int) -> Any:
+    """A place where so many threads of a block wait for each other; number 0 is that of `syncthreads`."""
+    extending, types, ir = (import_module(name) for name in ("numba.cuda.extending", "numba.cuda.types", "llvmlite.ir"))
+
+    def wait(typing: Any) -> Any:
+        def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind, text = ir.FunctionType(ir.VoidType(), ()), f"bar.sync {number}, {threads};"
+            builder.call(ir.InlineAsm(kind, text, "~{memory}", side_effect=True), (), attrs=("convergent",))
+            return context.get_dummy_value()
+
+        return types.none(), write
+
+    return extending.intrinsic(wait)
+
+
+def most_shared(device: torch.device) -> int:
+    """The most bytes of memory that the threads of a block can share."""
+    found = torch.cuda.get_device_properties(device)
+    return int(getattr(found, "shared_memory_per_block_optin", USUAL_SHARED))  # which older versions of torch lack
 
 
 @lru_cache
@@ -85,4 +108,14 @@ def launched_on(kernel: Any, blocks: int, threads: int | tuple[int, ...], *tenso
     """Launch a kernel on torch's present stream; numbers are passed as they are."""
     stream = cuda().external_stream(torch.cuda.current_stream().cuda_stream)
     arrays = [cuda().as_cuda_array(given) if isinstance(given, Tensor) else given for given in tensors]
+    if shared > USUAL_SHARED:
+        allow_shared(kernel, arrays, shared)
     kernel[blocks, threads, stream, shared](*arrays)
+
+
+def allow_shared(kernel: Any, arguments: list[Any], most: int) -> None:
+    """Allow a kernel more shared memory than usual; numba has no option for it."""
+    driver = import_module("numba.cuda.cudadrv.driver")
+    found = kernel.compile(tuple(kernel.typeof_pyval(given) for given in arguments))._codelibrary.get_cufunc()
+    attribute = driver.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    driver.driver.cuKernelSetAttribute(attribute, most, found.handle, found.device.id)
