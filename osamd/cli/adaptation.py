@@ -11,6 +11,13 @@ from osamd.cli.options import names
 from osamd.reporting.terminal import files, stages
 
 BUDGETS = "1%,3%,6%"
+PARTS = {
+    **dict.fromkeys(("rounds", "seeds"), int),
+    **dict.fromkeys(("budgets", "peers", "tuned_on_seeds"), list),
+    **dict.fromkeys(("stream_facts", "run"), dict),
+    "stream": str,
+}
+"""What is read of the file of an earlier run."""
 ROUNDS = 4096
 """Rounds to which a stream is thinned unless --rounds says otherwise."""
 
@@ -47,10 +54,15 @@ def adaptation(
             if name not in known:
                 raise InputError(f"`--{option} {name}`: no such name. {nearest(name, list(known))}")
     shares = sorted(share(one) for one in names([budgets or BUDGETS]))
-    kept = None if earlier is None else _earlier(earlier, {"streams": streams, "budget": budgets})
+    kept = None if earlier is None else _earlier(earlier, {"streams": streams, "budget": budgets, "rounds": rounds})
     if kept is not None:
         chosen, shares, seeds, rounds = [kept["stream"]], kept["budgets"], kept["seeds"], kept["rounds"]
         peers = peers or []
+        if peers and tune != bool(kept["tuned_on_seeds"]):
+            change = "add" if kept["tuned_on_seeds"] else "leave out"
+            raise InputError(
+                f"`--peers {earlier}`: its peers must be comparable with those of --methods; {change} --tune."
+            )
     for name in chosen:
         with files(out, f"{name}.json") as deliver, stages() as told:
             deliver(
@@ -77,10 +89,14 @@ def _earlier(path: Path, others: Mapping[str, object]) -> dict[str, Any]:
 
     for option, given in others.items():
         if given is not None:
-            raise InputError(f"`--peers {path}` plays the file's stream and budgets again; leave out --{option}.")
+            raise InputError(
+                f"`--peers {path}` plays the file's stream, budgets and rounds again; leave out --{option}."
+            )
     try:
         content: dict[str, Any] = json.loads(path.read_text())
-        content["stream"], content["rounds"], content["seeds"], content["budgets"], content["peers"], content["run"]
+        for part, kind in PARTS.items():
+            if not isinstance(content[part], kind):
+                raise ValueError(f"{part} is {content[part]!r:.40}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"`--peers {path}`: this is no file of `osamd reproduce adaptation` ({error}); give STREAM.json of an"

@@ -31,9 +31,15 @@ def tried(module: nn.Module, inputs: Inputs) -> Tensor:
     except Exception as error:  # whatever a user's forward raises
         raise InputError(
             f"`module`: it does not take a batch of one sample, {shapes_of(inputs)} ({said(error)}); give samples"
-            " without a batch axis, of the kind it was trained on."
+            f" without a batch axis, of the kind it was trained on{_channels_first(inputs)}."
         ) from error
     return outputs_of(out)
+
+
+def _channels_first(inputs: Inputs) -> str:
+    """A hint for images whose channels seem to come last."""
+    last = isinstance(inputs, Tensor) and inputs.ndim == 4 and inputs.shape[3] in (1, 3, 4) and inputs.shape[1] > 4
+    return "; images have their channels first: x.permute(2, 0, 1)" if last else ""
 
 
 def shapes_of(inputs: Inputs) -> str:
@@ -73,6 +79,6 @@ def outputs_of(given: Any) -> Tensor:
     if out.ndim not in (1, 2) or out.shape[0] != 1 or out.numel() == 0:
         raise InputError(
             f"`module`: a batch of one sample gave outputs of shape {tuple(out.shape)}; it must be (1, classes), or"
-            " (1, 1) for the one score of two classes."
+            " (1, 1) for the one score of two classes. Give one sample at a time, without the batch axis."
         )
     return out.reshape(-1)

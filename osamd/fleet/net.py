@@ -149,11 +149,11 @@ class Net(ABC):
 class ModuleNet(Net):
     """Any module whose forward is functional, by torch.func: vmap over the models, vjp for the backward pass.
 
-    Up to three models, a pair and its source, are run without vmap, so that modules that vmap does not support
-    (recurrent ones, branches on data) work too. `dropout` keeps the module's Dropout layers active online, drawing from
-    torch's own generator, and `batch_statistics="sample"` normalises by the sample's own statistics. By default dropout
-    is off and BatchNorm uses the statistics it was trained with. The module is changed accordingly: give a copy. If
-    `shared`, all models have the frozen tensors of the module, and rows hold what learns alone.
+    Up to three models, as many as decide in a round of one pair, are run without vmap, so that modules that vmap does
+    not support (recurrent ones, branches on data) work too. `dropout` keeps the module's Dropout layers active online,
+    drawing from torch's own generator, and `batch_statistics="sample"` normalises by the sample's own statistics. By
+    default dropout is off and BatchNorm uses the statistics it was trained with. The module is changed accordingly:
+    give a copy. If `shared`, all models have the frozen tensors of the module, and rows hold what learns alone.
     """
 
     def __init__(

@@ -49,6 +49,8 @@ RECENT = 256
 """The number of recent samples on whose pseudolabels the student trains itself."""
 SOME = 8
 """The number of recent samples that the student replays per round."""
+SELF = 0.5
+"""The weight of these together, relative to a label."""
 NEWEST = 16
 """The number of labels that the teacher learns from."""
 FEW = 8

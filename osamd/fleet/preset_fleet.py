@@ -41,11 +41,9 @@ from osamd.fleet.conv import ConvNet
 from osamd.fleet.fleet import Playing, example_of, net_of
 from osamd.fleet.kernels.stepping import grown_after, step_all
 from osamd.fleet.net import Net, stack
-from osamd.fleet.pair import BATCH, FEW, RECENT, SOME, places_for
+from osamd.fleet.pair import BATCH, FEW, RECENT, SELF, SOME, places_for
 from osamd.numerics import Array
 
-SELF = 0.5
-"""The weight of all replayed recent samples together, relative to a label."""
 STEPS = (0.005, 0.025)
 """The steps of student and teacher, relative to the size of the parameters."""
 LEAST = 0.01

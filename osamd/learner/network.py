@@ -13,7 +13,7 @@ of both.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -207,6 +207,13 @@ class NetworkOSAMD(AskTell):
         whole = isinstance(y, Tensor) and y.numel() == 1 and not y.is_floating_point() and y.dtype != torch.bool
         super().tell(decision, int(y) if whole else y)
 
+    def _no_class(self, y: object) -> InputError:
+        """As in `osamd.learner.ask_tell`, with a remedy for the classes of a network."""
+        remedy = "" if self._named else " To name the module's outputs, give classes=[...] in their order."
+        if isinstance(y, list | tuple | np.ndarray | Tensor):
+            remedy = " Give the class, not one number for each (y.argmax())."
+        return InputError(f"{super()._no_class(y)}{remedy}")
+
     def state_dict(self) -> dict[str, Tensor]:
         """The network that decides, as the `state_dict` of the module: the student, or the teacher in PAA.
 
@@ -276,10 +283,11 @@ class NetworkOSAMD(AskTell):
         kinds: dict[str, Any] = {"modes": modes, "device": self._device, "dtype": self._dtype, "packing": packing}
         return Whole(self._module, self._choice, probabilities=self._probabilities, **kinds)
 
-    def _begin(self, rows: NetworkRows, row: Tensor, one_by_one: bool | None = None) -> None:
+    def _begin(self, rows: NetworkRows, row: Tensor, saved: Mapping[str, Any] | None = None) -> None:
         """Make the fleet of one for rows like this one, and try a forward and a backward pass.
 
-        `one_by_one` says whether the module gets the samples of a batch one at a time, where a file knows it.
+        `saved` is the content of the file that the learner comes from. It says whether the module gets the samples of a
+        batch one at a time, and that varied images need no trial: the learner has seen images, and `row` holds zeros.
         """
         net: Net = net_of(rows.module, row, rows.probabilities)
         if rows.modes != PLAIN_MODES or (rows.shared and isinstance(net, ModuleNet)):
@@ -315,10 +323,11 @@ class NetworkOSAMD(AskTell):
             raise InputError(f"`NetworkOSAMD(module=...)`: {no_gradient(self._module, error)}") from error
         check_outputs(rows.module, scores[0], rows.probabilities)
         if isinstance(net, ModuleNet) and isinstance(fleet, PresetFleet) and not net.one_by_one:
-            net.one_by_one = not takes_batches(net, start, row, rows.other(row)) if one_by_one is None else one_by_one
-        if isinstance(fleet, PresetFleet) and fleet.augmented and not takes_varied(net, start, row, fleet.augmented):
-            require_unwanted(self._augment)
-            fleet.augmented = None
+            known = (saved or {}).get("one_by_one")  # earlier files do not say
+            require_that(known is None or type(known) is bool, "one_by_one is neither true nor false")
+            net.one_by_one = not takes_batches(net, start, row, rows.other(row)) if known is None else known
+        if isinstance(fleet, PresetFleet) and saved is None:
+            self._try_varied(fleet, start, row)
         if not self._classes:
             self._name_classes(list(range(fleet.classes)))
         if len(self._classes) != fleet.classes:
@@ -338,6 +347,12 @@ class NetworkOSAMD(AskTell):
             self._bind(PresetNetworkCore(fleet, self._meter), self._later)
         else:
             self._bind(NetworkCore(fleet, self._book, self._meter, rows.probabilities, row.dtype), self._later)
+
+    def _try_varied(self, fleet: PresetFleet, start: Tensor, row: Tensor) -> None:
+        """Let images be replayed as they are if the module takes no varied ones."""
+        if fleet.augmented is not None and not takes_varied(fleet.net, start, row, fleet.augmented):
+            require_unwanted(self._augment)
+            fleet.augmented = None
 
     def _remember(self, source: Any, seed: int) -> None:
         """Let the preset remember some of the labelled samples that the network was trained on."""
@@ -412,22 +427,20 @@ class NetworkOSAMD(AskTell):
     def _begin_again(self, saved: saving.Saved) -> None:
         """Make the fleet that a file describes."""
         arrays, content = saved
-        alone = content.get("one_by_one")  # earlier files do not say
-        require_that(alone is None or type(alone) is bool, "one_by_one is neither true nor false")
         if "parts" in content:
             packing = Packing.saved(content, self._dtype)
             like = torch.zeros(1, *content["sample"], dtype=packing.kind).numpy()
             example = torch.from_numpy(require_shaped(arrays, "example", like)).to(self._device)
-            self._begin(self._whole(packing), example, alone)
+            self._begin(self._whole(packing), example, content)
             return
         if "head" not in content:
             kind = torch.int64 if self._embeds else self._dtype
             row = torch.zeros(1, *content["sample"], dtype=kind, device=self._device)
-            self._begin(self._whole(None), row, alone)
+            self._begin(self._whole(None), row, content)
             return
         head = saved_head(self._module, content["head"])
         rows = Features(self._module, head, None if self._choice == "head" else self._choice, self._device)
-        self._begin(rows, torch.zeros(1, *content["sample"], dtype=rows.dtype, device=rows.device), alone)
+        self._begin(rows, torch.zeros(1, *content["sample"], dtype=rows.dtype, device=rows.device), content)
 
     def _like(self) -> tuple[Any, ...]:
         return self._as_given, self._device

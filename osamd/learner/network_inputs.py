@@ -28,6 +28,8 @@ def kind_of(module: nn.Module, learning: list[Tensor]) -> tuple[torch.dtype, tor
         problem = "the module is compiled by torch.jit; give the one that it was made from."
     elif any(isinstance(p, nn.parameter.UninitializedParameter) for p in module.parameters()):
         problem = "the module has layers that have seen no sample yet; pass a batch through it first."
+    elif not any(True for _ in module.parameters()):
+        problem = "the module has no parameters, so there is nothing to adapt; give a network that was trained."
     elif not learning:
         problem = (
             "the module has no parameters that require a gradient, so there is nothing to adapt; give learn='head'."
@@ -166,12 +168,12 @@ def inputs_of(x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool, 
 def row_of(x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool = True, part: str = "") -> Tensor:
     """One tensor of a sample, as a batch; `part` names it where it is a part of the sample."""
     what = part or "x"
+    if isinstance(x, np.ma.MaskedArray):
+        require_unmasked(x, what)
     try:
         if hasattr(x, "to_numpy"):  # one row of a data frame, or a frame that holds one row
             x = x.to_numpy()
             x = x[0] if x.ndim == 2 and len(x) == 1 else x
-        if isinstance(x, np.ma.MaskedArray):
-            require_unmasked(x, what)
         if isinstance(x, np.ndarray):  # torch takes no reversed axes or foreign byte orders, and warns if read-only
             x = np.array(x, dtype=x.dtype.newbyteorder("="))
         given = torch.as_tensor(x, device=device)
@@ -183,7 +185,9 @@ def row_of(x: Any, device: torch.device, dtype: torch.dtype, *, whole: bool = Tr
             kind = torch.int64 if whole else dtype
         row = given.detach().to_dense().to(kind, copy=True)[None]
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"`ask(x=...)`: {what} must be numbers, an array or a tensor ({error}).") from error
+        raise InputError(
+            f"`ask(x=...)`: {what} must be numbers, an array or a tensor, made by your own transform ({error})."
+        ) from error
     if row.is_complex() or (row.ndim < 2 and not part):
         raise InputError(f"`ask(x=...)`: {what} must be an array of real numbers; this is {x!r:.100}.")
     return row
@@ -255,7 +259,12 @@ def _single(row: Any) -> bool:
 
 
 def takes_varied(net: Net, weights: Tensor, row: Tensor, vary: Augmentation) -> bool:
-    """Whether the module learns from varied copies of an image, whose pixels may lie beyond its own range."""
+    """Whether the module learns from varied copies of an image, whose pixels may lie beyond its own range.
+
+    Variation leaves an image without contrast as it is, so a ramp from 0 to 1 stands in for one.
+    """
+    if bool((row == row.flatten()[0]).all()):
+        row = torch.linspace(0.0, 1.0, row.numel(), dtype=row.dtype, device=row.device).view_as(row)
     copies = vary(row[:, None].expand(-1, VARIED, *row.shape[1:]), torch.ones(1, dtype=torch.long, device=row.device))
     y = torch.zeros(1, VARIED, dtype=torch.long, device=row.device)
     try:

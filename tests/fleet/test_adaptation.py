@@ -336,12 +336,12 @@ def test_the_command_compares_the_preset_with_its_peers_on_the_same_rounds(bars,
     assert alone["run"]["peers"] == found["run"]
     for part in ("preset", "peers", "stream_facts", "tuned_on_seeds"):
         assert alone[part] == found[part]
-    assert "seed by seed (CPU; the peers: CPU)" in report.markdown(alone)
+    assert "seed by seed (CPU; the other peers: CPU)" in report.markdown(alone)
     assert main(["reproduce", "adaptation", *again, "--methods", "source", "--tune"]) == 0
     both = json.loads((tmp_path / "again" / "bars.json").read_text())["peers"]
     assert sorted(both, key=str) == sorted(found["peers"], key=str)
     assert main(["reproduce", "adaptation", *again, "--methods", "source"]) == 2
-    assert "the earlier run has tuned_on_seeds [100, 101], and this one []" in capsys.readouterr().err
+    assert "must be comparable with those of --methods; add --tune." in capsys.readouterr().err
     (out / "bars.json").write_text(json.dumps(found | {"stream_facts": {"of": "other rows"}}))
     assert main(["reproduce", "adaptation", *again]) == 2
     assert "play the peers again in this run" in capsys.readouterr().err
@@ -349,10 +349,13 @@ def test_the_command_compares_the_preset_with_its_peers_on_the_same_rounds(bars,
 
 def test_what_is_no_earlier_comparison_is_refused_in_a_sentence(tmp_path, capsys):
     (tmp_path / "other.json").write_text("[1]")
+    (tmp_path / "words.json").write_text(json.dumps({"rounds": "64"}))
     for given, said in (
         (["--peers", str(tmp_path / "none.json")], "this is no file of `osamd reproduce adaptation`"),
         (["--peers", str(tmp_path / "other.json")], "give STREAM.json of an earlier run"),
         (["--peers", str(tmp_path / "other.json"), "--streams", "portraits"], "leave out --streams"),
+        (["--peers", str(tmp_path / "other.json"), "--rounds", "64"], "leave out --rounds"),
+        (["--peers", str(tmp_path / "words.json")], "rounds is '64'"),
     ):
         assert main(["reproduce", "adaptation", *given]) == 2
         assert said in capsys.readouterr().err

@@ -170,6 +170,38 @@ def test_a_module_that_takes_no_varied_images_learns_from_them_as_they_are(raise
         tried(Strict(raises), (1, 9, 9), augment=True)
 
 
+class Scaled(nn.Module):
+    """Divides by the image's own deviation, so a blank image has no finite gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.rest = convolutional()
+
+    def forward(self, x):
+        return self.rest((x - x.mean((2, 3), keepdim=True)) / x.std((2, 3), keepdim=True))
+
+
+def test_a_learner_is_made_again_from_its_file_without_a_trial_on_a_blank_image():
+    learner = tried(Scaled(), (1, 9, 9))
+    assert varies(learner)
+    again = NetworkOSAMD.from_bytes(learner.to_bytes(), Scaled())
+    assert varies(again)
+    assert varies(learner.copy())
+
+
+def test_a_blank_first_image_does_not_hide_that_a_module_takes_no_varied_ones():
+    learner = NetworkOSAMD(Strict(raises=True), budget=0.9)
+    learner.tell(learner.ask(torch.zeros(1, 9, 9)), 0)
+    assert not varies(learner)
+
+
+def test_a_module_that_fails_for_varied_images_later_names_the_remedy(monkeypatch):
+    learner = tried(convolutional(), (1, 9, 9))
+    monkeypatch.setattr(learner._core, "_descend", lambda x: 1 / 0)
+    with pytest.raises(InputError, match=r"cannot take varied images .*augment=False"):
+        learner.tell(learner.ask(torch.rand(1, 9, 9)), 0)
+
+
 @pytest.mark.parametrize("augment", [None, False])
 def test_a_file_says_whether_images_are_varied_and_the_learner_goes_on_as_before(augment):
     learner = tried(convolutional(), (1, 9, 9), augment=augment)

@@ -42,6 +42,7 @@ NETWORKS = {
     "digits": lambda: network(10, True),
     "two classes": lambda: network(2, True),
     "no norm": lambda: network(10, False, channels=(16, 32)),
+    "kernel 2, stride 2": lambda: network(3, True, channels=(16, 16), kernel=2),
     "kernel 4, stride 3": lambda: network(20, True, channels=(32, 16), kernel=4, stride=3),
 }
 

@@ -323,7 +323,7 @@ def test_rows_of_data_frames_are_taken_and_masked_values_refused():
     whole = np.ma.masked_array(frame.to_numpy()[0])
     assert learner.predict_proba(whole) == plain
     whole[2] = np.ma.masked
-    with pytest.raises(InputError, match="x has masked values; fill or drop"):
+    with pytest.raises(InputError, match=r"^`ask\(x=\.\.\.\)`: x has masked values; fill or drop"):
         learner.ask(whole)
 
 

@@ -120,7 +120,7 @@ def _power(number: int, least: int = 1) -> int:
 
 def _cut(sizes: dict[str, Any], tuning: Tuning) -> dict[str, Any]:
     """The shapes, and how the work on them is divided."""
-    s, taps = sizes, _power(sizes["K2"] ** 2)
+    s, taps = sizes, _power(sizes["K2"] ** 2, least=16)
     parts = -(-s["C2"] * s["H2"] * s["L2"] // tuning.features)
     pixels, split = _power(s["H1"] * s["L1"], least=16), min(tuning.split, s["C1"])
     return sizes | {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import FunctionType
 from typing import Any
 
@@ -15,13 +16,13 @@ from torch import Tensor
 from osamd.fleet import pair
 
 THREADS = 32
-USUAL_SHARED = 48 * 1024
-"""The bytes of memory that the threads of a block may always share."""
 
 
 @lru_cache
 def cuda() -> Any:
-    """numba's module for CUDA; None where it, or a GPU that it can use, is missing."""
+    """The module of numba-cuda; None where that package, or a GPU that it can use, is missing."""
+    if find_spec("numba_cuda") is None:
+        return None
     vars(np).setdefault("row_stack", np.vstack)  # numba-cuda names it, and newer versions of numpy have removed it
     try:
         found: Any = import_module("numba.cuda")
@@ -69,7 +70,7 @@ def barrier(number: int, threads: int) -> Any:
 def most_shared(device: torch.device) -> int:
     """The most bytes of memory that the threads of a block can share."""
     found = torch.cuda.get_device_properties(device)
-    return int(getattr(found, "shared_memory_per_block_optin", USUAL_SHARED))  # which older versions of torch lack
+    return int(getattr(found, "shared_memory_per_block_optin", 48 * 1024))  # which older versions of torch lack
 
 
 @lru_cache
@@ -108,13 +109,13 @@ def launched_on(kernel: Any, blocks: int, threads: int | tuple[int, ...], *tenso
     """Launch a kernel on torch's present stream; numbers are passed as they are."""
     stream = cuda().external_stream(torch.cuda.current_stream().cuda_stream)
     arrays = [cuda().as_cuda_array(given) if isinstance(given, Tensor) else given for given in tensors]
-    if shared > USUAL_SHARED:
+    if shared:
         allow_shared(kernel, arrays, shared)
     kernel[blocks, threads, stream, shared](*arrays)
 
 
 def allow_shared(kernel: Any, arguments: list[Any], most: int) -> None:
-    """Allow a kernel more shared memory than usual; numba has no option for it."""
+    """Allow a kernel so much shared memory besides what its code declares; numba has no option for it."""
     driver = import_module("numba.cuda.cudadrv.driver")
     found = kernel.compile(tuple(kernel.typeof_pyval(given) for given in arguments))._codelibrary.get_cufunc()
     attribute = driver.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

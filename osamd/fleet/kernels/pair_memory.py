@@ -1,6 +1,7 @@
 """The memory that one pair of dense networks works in: on a GPU that next to its threads.
 
-Two vectors hold all that a round changes: the numbers of the decisions, and the networks with their working space.
+Two vectors hold the numbers of the decisions, and the networks with their working space. The samples that are
+remembered lie elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whole rounds of one pair of dense networks of the preset, without torch: `play_pair`.
 
 It is written for several lanes, in ranks (`osamd.fleet.kernels.pair_roles`). One more thread decides, and writes its
-books while the others go on. All that a round changes lies next to the threads, and the code is kept short: what is
-read again and again must fit there too.
+books while the others go on. What every round reads and changes, but for the remembered samples, lies next to the
+threads, and the code is kept short: it must fit there too.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from osamd.fleet.pair import (
     PLACE,
     REPLAYS,
     ROUND,
+    SELF,
     SOME,
     TARGET,
     account,
@@ -42,7 +43,6 @@ from osamd.fleet.pair import (
     opine,
     replay,
 )
-from osamd.fleet.preset_fleet import SELF
 from osamd.paper.scores import UNLABELLED
 from osamd.preset.round import Opinion
 

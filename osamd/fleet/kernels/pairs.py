@@ -29,7 +29,7 @@ fewer."""
 MOST_RANKS = 32
 """More threads than 32 x 32 do not fit into a block."""
 MOST = 6_000
-"""The most parameters of a network that a CPU plays faster here than by torch."""
+"""The most parameters of a network: a CPU plays larger ones faster by torch, and on a GPU they would not fit."""
 
 Half = Callable[[Tensor], None]
 """A half of a round, for a batch that holds the sample."""

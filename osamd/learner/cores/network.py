@@ -227,7 +227,7 @@ class PresetNetworkCore(NetworkSamples):
         self._row = self.last()
         arbiter, counts = self._arbiter.copy(), self._counts.copy()
         self._compiled.order(arbiter, counts, self._work, self._said, y, weight, rate, self._size, orders.numpy()[0])
-        with quietly(), threads_for(fleet.net.held), taking():
+        with quietly(), threads_for(fleet.net.held), taking(SAMPLE if fleet.augmented is None else VARIED):
             fleet.orders.copy_(orders)
             self._descend(self._row)
         self._arbiter[:], self._counts[:] = arbiter, counts
@@ -273,15 +273,19 @@ def _decided(core: NetworkSamples, sample: Tensor, u: float, sigma: float, floor
 _count = counting(_decided)
 
 
+SAMPLE = "`ask(x=...)`: the module cannot take this sample ({})."
+VARIED = "`tell`: the module cannot take varied images ({}); make the learner with augment=False."
+
+
 @contextmanager
-def taking() -> Iterator[None]:
-    """Report whatever a user's module raises as a sample that the module cannot take."""
+def taking(fault: str = SAMPLE) -> Iterator[None]:
+    """Report whatever a user's module raises as this fault, by default a sample that the module cannot take."""
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"`ask(x=...)`: the module cannot take this sample ({said(error)}).") from error
+        raise InputError(fault.format(said(error))) from error
 
 
 @contextmanager

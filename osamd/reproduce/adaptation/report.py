@@ -22,8 +22,7 @@ def report(comparison: Comparison, earlier: Mapping[str, Any] | None = None) -> 
 
 def beside(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
     """The content with the other peers of an earlier one, which must be of the same rounds."""
-    parts = ("stream", "rounds", "seeds", "budgets", "stream_facts")
-    for part in (*parts, "tuned_on_seeds") if content["peers"] else parts:
+    for part in ("stream", "rounds", "seeds", "budgets", "stream_facts"):
         if content[part] != earlier[part]:
             raise InputError(
                 f"`report(earlier=...)`: the earlier run has {part} {earlier[part]}, and this one {content[part]}; play"
@@ -123,7 +122,7 @@ def notes(content: Mapping[str, Any]) -> list[str]:
     whole = content["stream_facts"].get("thinned_from_rows")
     thin = f" The stream is thinned evenly from {whole:,} rounds." if whole and whole != content["rounds"] else ""
     tuned, ran = content["tuned_on_seeds"], content["run"]
-    where = f"{ran['device']}; the peers: {ran['peers']['device']}" if "peers" in ran else ran["device"]
+    where = f"{ran['device']}; the other peers: {ran['peers']['device']}" if "peers" in ran else ran["device"]
     how = (
         f"Each method has the setting that was best on seeds {' and '.join(map(str, tuned))} at the middle budget"
         if tuned
