@@ -1,7 +1,8 @@
-"""Devices by name, their peak memory, and the number of threads for a small network."""
+"""Devices by name, their peak memory, cores, and the number of threads for a small network."""
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,11 @@ def peak_memory_mib(device: torch.device) -> float:
         return torch.cuda.max_memory_allocated(device) / 2**20
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most / 2**20 if sys.platform == "darwin" else most / 1024
+
+
+def cores() -> int:
+    """The number of cores that this process may use, if the system says so."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

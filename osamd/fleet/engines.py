@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from shutil import which
 
 import torch
 from torch import Tensor
@@ -17,8 +19,10 @@ from osamd.fleet.kernels import dense_cpu, dense_cuda, on_gpu, pairs
 from osamd.fleet.pair import compiled
 from osamd.fleet.preset_fleet import PresetFleet
 
-FEW_PAIRS = 2
-"""So many pairs of small networks are faster one by one; torch is faster on more of them together."""
+FEW_PAIRS = 3
+"""So many pairs of small networks are faster by a kernel for each, even on one core; torch is faster on more of them
+together. The number of cores does not count, since results would then depend on it."""
+C_COMPILERS = ("cc", "gcc", "clang")
 ROUNDS_A_GRAPH = 8
 """Rounds that are captured together, so that launching a graph costs little compared with them."""
 
@@ -109,9 +113,11 @@ def fused(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
     """Both halves of the round, in fewer kernels where torch can compile them for a GPU: chains of small ones become
     one.
 
-    Modules of users are not compiled: what they do may not be known to the compiler.
+    Modules of users are not compiled: what they do may not be known to the compiler. Torch needs Triton and a compiler
+    for C.
     """
-    if find_spec("triton") is None or not isinstance(fleet.net, ConvNet | DenseNet):
+    able = find_spec("triton") is not None and (os.environ.get("CC") or any(map(which, C_COMPILERS)))
+    if not able or not isinstance(fleet.net, ConvNet | DenseNet):
         return fleet.see, fleet.descend
     torch.compiler.reset()  # torch compiles one function for a few fleets only, and then refuses
     see, descend = (torch.compile(half, fullgraph=True, dynamic=False) for half in (fleet.see, fleet.descend))

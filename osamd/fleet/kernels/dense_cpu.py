@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from osamd.errors import InputError
 from osamd.fleet.dense import DenseNet
+from osamd.fleet.devices import cores
 from osamd.fleet.fleet import Fleet, Samples
 from osamd.fleet.kernels.dense_rounds import Numbers, Shape, compiled
 
@@ -64,11 +64,6 @@ def by_numba(fleet: Fleet, samples: Samples, record: Tensor, threads: int | None
 
     one(0, 0, 0)  # compiles
     return advance
-
-
-def cores() -> int:
-    """The number of cores that this process may use, if the system says so."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_labels(samples: Samples, classes: int) -> None:

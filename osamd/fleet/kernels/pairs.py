@@ -7,6 +7,7 @@ which is still faster than torch for small networks: torch spends its time betwe
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from osamd.compiled.lowering import jit, lower
 from osamd.fleet.dense import DenseNet
+from osamd.fleet.devices import cores
 from osamd.fleet.fleet import Advance, Samples
 from osamd.fleet.kernels import on_gpu
 from osamd.fleet.kernels.pair_memory import networks_in, numbers_in, room_for
@@ -97,21 +99,25 @@ def compiled() -> OnCPU:
     ) -> None:
         descend(x, order, networks, squares, samples, labels, rates, widths, room, widths[-1], 1, 1)
 
-    return OnCPU(jit(play), jit(see_one), jit(descend_one))
+    return OnCPU(jit(play, nogil=True), jit(see_one), jit(descend_one))
 
 
 def by_lane(fleet: PresetFleet, samples: Samples, u: Tensor, y: Tensor, record: Tensor) -> Advance:
-    """Play on the CPU, with one lane."""
+    """Play on the CPU, one lane per pair, and the pairs on all cores; the results do not depend on their number."""
     assert isinstance(fleet.net, DenseNet)
     tensors = tuple(tensor.numpy() for tensor in tensors_of(fleet, u, y, record))
-    x, play = samples.x.flatten(2).contiguous().numpy(), compiled().play
-    widths, (own, vector) = np.array(fleet.net.widths), (np.zeros(length) for length in lengths_for(fleet))
-    numbers, _ = numbers_in(own, *numbers_of(fleet))
+    x, play, widths = samples.x.flatten(2).contiguous().numpy(), compiled().play, np.array(fleet.net.widths)
+
+    def one(i: int, first: int, last: int) -> None:
+        own, vector = (np.zeros(length) for length in lengths_for(fleet))
+        numbers, _ = numbers_in(own, *numbers_of(fleet))
+        play(i, first, last, x[fleet.members[i].stream], tensors, widths, numbers, vector)
 
     def advance(first: int, last: int) -> None:
-        for i, member in enumerate(fleet.members):
-            play(i, first, last, x[member.stream], tensors, widths, numbers, vector)
+        with ThreadPoolExecutor(cores()) as pool:
+            list(pool.map(lambda i: one(i, first, last), range(len(fleet))))
 
+    one(0, 0, 0)  # compiles
     return advance
 
 
