@@ -78,6 +78,7 @@ def compare(
     from osamd.reproduce.adaptation.registry import PEERS
 
     benchmark = lookup("compare", "name", name, BENCHMARKS)
+    named = None if methods is None else [lookup("compare", "methods", method, PEERS) for method in methods]
     rounds = rounds // BATCH * BATCH
     if rounds < BATCH or not budgets:
         raise InputError(
@@ -89,10 +90,9 @@ def compare(
     ready = prepare(benchmark, rounds, range(seeds), on, data_dir, stages)
     unreported = prepare(benchmark, rounds, TUNING_SEEDS, on, data_dir, stages) if tune else None
     images = len(ready.stream.shape) == 3
-    fitting = [name for name, peer in PEERS.items() if images or not peer.images_only]
-    peers = [lookup("compare", "methods", name, PEERS) for name in (fitting if methods is None else methods)]
+    fitting = [peer for peer in PEERS.values() if images or not peer.images_only]
     played = []
-    for peer, batch in product(peers, SIZES):
+    for peer, batch in product(fitting if named is None else named, SIZES):
         choice = grid(peer, _network(ready))[0]
         if unreported is not None:
             choice = tuned(peer, unreported, batch, sorted(budgets)[len(budgets) // 2], on, stages)
