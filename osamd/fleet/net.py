@@ -101,7 +101,7 @@ class Net(ABC):
         (gradient,) = torch.autograd.grad(loss, learns)
         return gradient
 
-    def descent(self, w: Tensor, x: Tensor, own: Tensor, lengths: Tensor, loss: Loss) -> Any:
+    def gradient_at(self, w: Tensor, x: Tensor, own: Tensor, lengths: Tensor, loss: Loss) -> Any:
         """`lengths` times the gradient of the loss at the one-hot labels `own`, without its L2 term, in the form of
         `backward`."""
         h, tape = self.forward(w, x)

@@ -129,7 +129,8 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
         for n in plan.loops:
             rows, step = w[:n], lengths[:n]
             shrunk = decay(rows, step)
-            net.descend(rows, net.descent(rows, x[:n], own[:n], step, loss), student[:n], rates.inner_rate[:n, None])
+            taken = net.gradient_at(rows, x[:n], own[:n], step, loss)
+            net.descend(rows, taken, student[:n], rates.inner_rate[:n, None])
             if decays:
                 rows[:, :trained] -= shrunk
         return w

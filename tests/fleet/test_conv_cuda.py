@@ -127,7 +127,7 @@ def test_the_fused_gradient_is_that_of_the_softmax_loss(name: str) -> None:
     q = on_scores(softmax, probabilities=False).slope(scores, own) * lengths[:, None]
     theirs = pair.plain.dense(pair.w, pair.plain.backward(pair.w, tape, q))
     assert pair.fused._fuses(softmax, pair.w, pair.x) == (len(own[0]) <= 16)
-    ours = pair.fused.dense(pair.w, pair.fused.descent(pair.w, pair.x, own, lengths, softmax))
+    ours = pair.fused.dense(pair.w, pair.fused.gradient_at(pair.w, pair.x, own, lengths, softmax))
     assert all(tensorwise(pair, ours, theirs).values()), tensorwise(pair, ours, theirs)
     assert not pair.fused._fuses(loss("hinge"), pair.w, pair.x)
 

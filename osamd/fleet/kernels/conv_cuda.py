@@ -222,10 +222,10 @@ class TritonConvNet(ConvNet):
         """Whether the kernels compute this loss."""
         return loss.name == "softmax" and self._cut["CLASSES"] <= self._cut["SOME_CLASSES"] and self._takes(w, x)
 
-    def descent(self, w: Tensor, x: Tensor, own: Tensor, lengths: Tensor, loss: Loss) -> Any:
-        """As `Net.descent`; for the softmax loss nothing is launched between the two passes."""
+    def gradient_at(self, w: Tensor, x: Tensor, own: Tensor, lengths: Tensor, loss: Loss) -> Any:
+        """As `Net.gradient_at`; for the softmax loss nothing is launched between the two passes."""
         if not self._fuses(loss, w, x):
-            return super().descent(w, x, own, lengths, loss)
+            return super().gradient_at(w, x, own, lengths, loss)
         return self._pull(w, self._pass(w, x), torch.empty_like(own), own, lengths, softmax=True)
 
     def step(self, w: Tensor, gradient: Gradient, anchor: Tensor, rate: Tensor, anchored: bool) -> None:
