@@ -226,25 +226,25 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def share_asked(budget: Any) -> float | None:
-    """The budget that a user gave, checked to be a share of the rounds; None where there is none."""
+def share_asked(call: str, budget: Any) -> float | None:
+    """The budget that a user gave to this call, checked to be a share of the rounds; None where there is none."""
     if budget is None:
         return None
     rule = "budget is a rate, the share of rounds whose label may be asked for: above 0, at most 1; 5 % is budget=0.05."
-    return require_number("OSAMD", "budget", budget, lambda v: 0.0 < v <= 1.0, rule)
+    return require_number(call, "budget", budget, lambda v: 0.0 < v <= 1.0, rule)
 
 
-def known_classes(classes: Any) -> list[Any]:
-    """The classes a user declared, as plain Python values: a number of them, or their names."""
+def known_classes(classes: Any, call: str = "OSAMD") -> list[Any]:
+    """The classes a user declared in this call, as plain Python values: a number of them, or their names."""
     if isinstance(classes, numbers.Integral) and not isinstance(classes, bool):
-        return list(range(require_whole("OSAMD", "classes", classes, 2)))
+        return list(range(require_whole(call, "classes", classes, 2)))
     rule = "classes must be two or more different names (text or numbers) in a list, or how many there are."
     if isinstance(classes, str | bytes | Set) or not isinstance(classes, Iterable):
-        raise reject("OSAMD", "classes", classes, rule)
+        raise reject(call, "classes", classes, rule)
     names = [plain(name) for name in classes]
     usable = all(isinstance(name, str) or (isinstance(name, int | float) and math.isfinite(name)) for name in names)
     if not usable or len(set(names)) != len(names) or len(names) < 2:
-        raise reject("OSAMD", "classes", classes, rule)
+        raise reject(call, "classes", classes, rule)
     return names
 
 

@@ -128,7 +128,7 @@ class OSAMD(StartingLearner):
             alone = isinstance(recipe, PresetRecipe) and start is None
             self._source = sourced(source, None if classes == 2 else known_classes(classes), alone=alone)
             classes, features = self._source.classes, self._source.features if features is None else features
-        asking = recipe.asking(share_asked(budget), floor)
+        asking = recipe.asking(share_asked("OSAMD", budget), floor)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
         super().__init__(recipe, limits, known_classes(classes), expire_after, window, seed)
         if start is not None and standardise:

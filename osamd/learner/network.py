@@ -48,7 +48,6 @@ from osamd.learner.network_inputs import (
     pairs_of,
     parts_of_state,
     require_finite,
-    require_unwanted,
     restored_module,
     sample_of_source,
     takes_batches,
@@ -160,9 +159,9 @@ class NetworkOSAMD(AskTell):
             require_kind("NetworkOSAMD", "augment", augment, bool, "give True or False")
             if isinstance(recipe, PaperRecipe):
                 raise InputError("`NetworkOSAMD(augment=...)`: the paper's methods replay nothing; leave augment out.")
-        asking = recipe.asking(share_asked(budget), floor, NETWORK_AUDIT)
+        asking = recipe.asking(share_asked("NetworkOSAMD", budget), floor, NETWORK_AUDIT)
         limits = budgets.budget(asking.budget, budget_window, max_labels, asking.floor, target_accuracy)
-        names = [] if classes is None else known_classes(classes)
+        names = [] if classes is None else known_classes(classes, "NetworkOSAMD")
         super().__init__(recipe, limits, names, expire_after, window, seed)
         with quietly():
             self._choice = wanted(module, learn)
@@ -203,9 +202,9 @@ class NetworkOSAMD(AskTell):
             return cls._revive(saved, module, device)
 
     def tell(self, decision: Any, y: Any = None) -> None:
-        """As in `osamd.learner.ask_tell`; a label may also be a tensor that holds one whole number."""
-        whole = isinstance(y, Tensor) and y.numel() == 1 and not y.is_floating_point() and y.dtype != torch.bool
-        super().tell(decision, int(y) if whole else y)
+        """As in `osamd.learner.ask_tell`; a label may also be a tensor that holds one number."""
+        number = isinstance(y, Tensor) and y.numel() == 1 and y.dtype != torch.bool
+        super().tell(decision, y.item() if number else y)
 
     def _no_class(self, y: object) -> InputError:
         """As in `osamd.learner.ask_tell`, with a remedy for the classes of a network."""
@@ -351,7 +350,11 @@ class NetworkOSAMD(AskTell):
     def _try_varied(self, fleet: PresetFleet, start: Tensor, row: Tensor) -> None:
         """Let images be replayed as they are if the module takes no varied ones."""
         if fleet.augmented is not None and not takes_varied(fleet.net, start, row, fleet.augmented):
-            require_unwanted(self._augment)
+            if self._augment:
+                raise InputError(
+                    "`NetworkOSAMD(augment=True)`: the module fails, or its gradient is not finite, for images in"
+                    " another light or with noise, whose pixels may lie beyond their usual range; leave augment out."
+                )
             fleet.augmented = None
 
     def _remember(self, source: Any, seed: int) -> None:

@@ -124,14 +124,26 @@ def restored_module(like: nn.Module, saved: Saved) -> nn.Module:
             " convert it with module.double() or module.float()."
         )
     start = {name[7:]: torch.from_numpy(array) for name, array in arrays.items() if name.startswith("module.")}
-    try:
-        module.load_state_dict(start | others)
-    except RuntimeError as error:
-        why = " ".join(str(error).split())[:200]
-        raise InputError(f"`load(module=...)`: the module is not like the one that was saved ({why}).") from error
+    apart = unlike_saved(tensors, start)
+    if apart:
+        raise InputError(
+            f"`load(module=...)`: the module is not like the one that was saved: {apart}; make it with the same layers."
+        )
+    module.load_state_dict(start | others)
     for name, parameter in module.named_parameters(remove_duplicate=False):
         parameter.requires_grad_(name in content.get("learning", [name]))  # older files do not say
     return module
+
+
+def unlike_saved(tensors: dict[str, Tensor], saved: dict[str, Tensor]) -> str:
+    """The first difference between the names and shapes of a module's tensors and of those that were saved."""
+    for name, tensor in tensors.items():
+        if name not in saved:
+            return f"its {name} is not in the file"
+        if tensor.shape != saved[name].shape:
+            return f"its {name} has shape {tuple(tensor.shape)}, and the saved one {tuple(saved[name].shape)}"
+    missing = sorted(saved.keys() - tensors.keys())
+    return f"it has no {missing[0]}" if missing else ""
 
 
 def parts_of_state(module: nn.Module) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -223,8 +235,11 @@ def require_finite(inputs: Inputs) -> None:
 def pairs_of(source: Any) -> tuple[list[Any], list[Any]]:
     """Samples and labels as lists of the same length."""
     rule = "give a pair (X, y): labelled samples, and one label for each"
-    if not isinstance(source, tuple | list) or len(source) != 2:
-        raise InputError(f"`NetworkOSAMD(source=...)`: it is a {type(source).__name__}; {rule}.")
+    in_pairs = isinstance(source, list) and all(_is_pair(part) for part in source)
+    if in_pairs or not isinstance(source, tuple | list) or len(source) != 2:
+        what = "list of pairs (x, y)" if in_pairs else type(source).__name__
+        remedy = "Of pairs (x, y), source=tuple(zip(*pairs)) makes one."
+        raise InputError(f"`NetworkOSAMD(source=...)`: it is a {what}; {rule}. {remedy}")
     samples, labels = (_listed(part) for part in source)
     if samples is None or labels is None:
         raise InputError(f"`NetworkOSAMD(source=(X, y))`: {rule}, in arrays, tensors, lists or data frames.")
@@ -233,6 +248,14 @@ def pairs_of(source: Any) -> tuple[list[Any], list[Any]]:
             f"`NetworkOSAMD(source=(X, y))`: {len(samples)} samples and {len(labels)} labels; give a label for each."
         )
     return samples, labels
+
+
+def _is_pair(part: Any) -> bool:
+    """Whether it is one sample with its label, and no pair of samples or of labels."""
+    if not isinstance(part, tuple) or len(part) != 2:
+        return False
+    sample, label = (isinstance(one, Mapping | list | tuple) or getattr(one, "ndim", 0) > 0 for one in part)
+    return sample and not label
 
 
 def _listed(part: Any) -> list[Any] | None:
@@ -271,12 +294,3 @@ def takes_varied(net: Net, weights: Tensor, row: Tensor, vary: Augmentation) -> 
         return bool(torch.isfinite(net.loss_gradient(weights, copies, y, torch.ones_like(y, dtype=row.dtype))).all())
     except Exception:  # whatever a user's module raises
         return False
-
-
-def require_unwanted(augment: bool | None) -> None:
-    """Refuse augmentation for a module that takes no varied images, if it was asked for."""
-    if augment:
-        raise InputError(
-            "`NetworkOSAMD(augment=True)`: the module fails, or its gradient is not finite, for images in another light"
-            " or with noise, whose pixels may lie beyond their usual range; leave augment out."
-        )

@@ -171,8 +171,39 @@ def test_a_dictionary_and_many_samples_are_refused_with_what_to_give_instead():
         learner.ask(torch.ones(5))
     with pytest.raises(InputError, match=r"`predict\(x=.*Give one sample at a time"):
         learner.predict(torch.ones(3, 5))
-    with pytest.raises(InputError, match=r"`OSAMD\(budget=5\)`.*5 % is budget=0.05"):
-        NetworkOSAMD(dense(), budget=5)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"budget": 5}, r"^`NetworkOSAMD\(budget=5\)`.*5 % is budget=0.05"),
+        ({"classes": ["a", "a", "b"]}, r"^`NetworkOSAMD\(classes=.*different names"),
+        (
+            {"source": [(torch.ones(5), 0), (torch.ones(5), 1)]},
+            r"list of pairs \(x, y\).*source=tuple\(zip\(\*pairs\)\)",
+        ),
+        ({"source": [(torch.ones(5), 0)] * 3}, r"list of pairs \(x, y\)"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_by_the_call_that_got_them(given, words):
+    with pytest.raises(InputError, match=words):
+        NetworkOSAMD(dense(), **given)
+
+
+def test_two_samples_and_their_labels_are_a_source():
+    for source in (
+        [(torch.ones(5), torch.zeros(5)), (0, 1)],
+        tuple(zip((torch.ones(5), 0), (torch.zeros(5), 1), strict=True)),
+    ):
+        assert NetworkOSAMD(dense(), source=source)._source_rows == [1, 1, 0]
+
+
+@pytest.mark.parametrize("y", [1.0, torch.tensor(1.0), torch.tensor([1]), np.float32(1.0)])
+def test_a_label_may_be_any_one_number_that_is_a_class(y):
+    learner, other = (NetworkOSAMD(dense(), **NUMBERS) for _ in range(2))
+    learner.tell(learner.ask(torch.ones(5)), y)
+    other.tell(other.ask(torch.ones(5)), 1)
+    assert same(learner.state_dict(), other.state_dict())
 
 
 @pytest.mark.parametrize("y", [3, -1, "dog", 1.5, torch.tensor(0.5)])
@@ -417,6 +448,10 @@ def test_files_of_the_other_kind_and_other_modules_are_refused(tmp_path):
         osamd.OSAMD.load(tmp_path / "network")
     with pytest.raises(InputError, match="not like the one that was saved"):
         NetworkOSAMD.load(tmp_path / "network", convolutional())
+    with pytest.raises(
+        InputError, match=r"has shape \(9, 5\), and the saved one \(8, 5\); make it with the same layers"
+    ):
+        NetworkOSAMD.load(tmp_path / "network", nn.Sequential(nn.Linear(5, 9), *list(dense())[1:]))
 
 
 def test_a_network_can_be_copied_and_pickled():
