@@ -1,12 +1,13 @@
-"""Devices by name, their peak memory, cores, and the number of threads for a small network."""
+"""Devices by name, their peak memory, cores, threads for a small network, and a second stream of a GPU."""
 
 from __future__ import annotations
 
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -40,6 +41,26 @@ def threads_for(parameters: int) -> Iterator[None]:
     finally:
         if torch.get_num_threads() != before:
             torch.set_num_threads(before)
+
+
+@lru_cache
+def second_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+@contextmanager
+def aside(device: torch.device) -> Iterator[Callable[[], None]]:
+    """Let a GPU do the work within beside what follows; other devices do it at once.
+
+    What it yields is to be called once the results are needed, and before any tensor is released that the work reads.
+    """
+    if device.type != "cuda":
+        yield lambda: None
+        return
+    first, second = torch.cuda.current_stream(device), second_stream(device)
+    second.wait_stream(first)
+    with torch.cuda.stream(second):
+        yield partial(first.wait_stream, second)
 
 
 def device_named(device: Any, call: str) -> torch.device:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from osamd.fleet.devices import aside
 from osamd.fleet.net import Net
 from osamd.fleet.reading import decide, margin, on_scores, pointing
 from osamd.paper import algorithm
@@ -139,14 +140,16 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
         h, way_back = net.forward(state.teacher, x)
         pseudolabel = decide(h, net.binary)
         own = pointing(pseudolabel, h)
+        with aside(x.device) as done:
+            confidence, _ = margin(h, own)
+            doubt = rates.sigma / (rates.sigma + confidence).clamp(min=torch.finfo(h.dtype).tiny)
+            # With sigma 0 the teacher is ignored, even if its scores are no longer finite.
+            probability = torch.maximum(rates.floor, torch.where(rates.sigma > 0.0, doubt, 0.0))
+            query = u < probability
         adapted = inner_gradient_loops(state.student[:students], x, own)
         scores, tape = net.forward(adapted, x[:students]) if students else (h[:0], None)
         scores = torch.cat([scores, h[students:]])
-        confidence, _ = margin(h, own)
-        doubt = rates.sigma / (rates.sigma + confidence).clamp(min=torch.finfo(h.dtype).tiny)
-        # With sigma 0 the teacher is ignored, even if its scores are no longer finite.
-        probability = torch.maximum(rates.floor, torch.where(rates.sigma > 0.0, doubt, 0.0))
-        query = u < probability
+        done()
         label = decide(scores, net.binary)
         return FleetDecision(label, pseudolabel, confidence, probability, query, scores, adapted, tape, (h, way_back))
 
@@ -156,14 +159,15 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
         target = torch.where(y >= 0, y, decision.pseudolabel)
         h, tape = decision.heard or net.forward(state.teacher, x)
         own = pointing(target, h)
-        psi, ascent = margin(h, own)
-        tau = rates.scale * (rates.target - psi).clamp(min=0.0)
-        if not plan.fixed_scale:
-            rows = net.dense(state.teacher, net.backward(state.teacher, tape, ascent))
-            steepness = rows.square().sum(1).clamp(min=1e-30)
-            tau = torch.where(rates.scale > 0.0, tau, (rates.target - psi).clamp(min=0.0) / steepness)
-        tau = torch.minimum(rates.cap, tau) * labelled
-        net.subtract(state.teacher, net.backward(state.teacher, tape, -tau[:, None] * ascent))
+        with aside(x.device) as done:
+            psi, ascent = margin(h, own)
+            tau = rates.scale * (rates.target - psi).clamp(min=0.0)
+            if not plan.fixed_scale:
+                rows = net.dense(state.teacher, net.backward(state.teacher, tape, ascent))
+                steepness = rows.square().sum(1).clamp(min=1e-30)
+                tau = torch.where(rates.scale > 0.0, tau, (rates.target - psi).clamp(min=0.0) / steepness)
+            tau = torch.minimum(rates.cap, tau) * labelled
+            net.subtract(state.teacher, net.backward(state.teacher, tape, -tau[:, None] * ascent))
         if students:
             weight = rates.eta * torch.maximum(labelled, rates.self_training)
             student, w, step = state.student[:students], decision.adapted, weight[:students]
@@ -171,5 +175,6 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
             net.subtract(student, gradient(w, decision.tape, q, step))
             if decays:
                 student[:, :trained] -= decay(w, step)
+        done()
 
     return FleetRound(observe, learn, value)

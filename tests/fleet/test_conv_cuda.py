@@ -99,6 +99,7 @@ def test_scores_and_gradients_equal_the_plain_nets(name: str) -> None:
 @pytest.mark.parametrize("name", ["digits", "no norm"])
 def test_steps_equal_the_plain_nets_and_leave_frozen_columns(name: str) -> None:
     pair = Pair(name)
+    pair.q[1] = 0.0
     anchor = pair.w + 0.1 * torch.randn_like(pair.w)
     rate = torch.linspace(0.05, 0.2, MODELS, device=DEVICE)[:, None]
     trained = pair.plain.trained
@@ -111,6 +112,7 @@ def test_steps_equal_the_plain_nets_and_leave_frozen_columns(name: str) -> None:
         net.descend(own, gradient, anchor, rate)
         changes.append([(other - anchor)[:, :trained], (own - pair.w)[:, :trained]])
         if net is pair.fused:
+            assert torch.equal(other[1], anchor[1])
             assert torch.equal(other[:, trained:], anchor[:, trained:])
             assert torch.equal(own[:, trained:], pair.w[:, trained:])
     for ours, theirs in zip(*changes, strict=True):

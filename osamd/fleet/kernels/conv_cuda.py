@@ -34,7 +34,7 @@ class Tuning(NamedTuple):
     features: int = 512
     score: tuple[int, int, int | None] = (4, 1, None)
     channels: int = 4
-    pull_head: tuple[int, int, int | None] = (4, 1, None)
+    pull_head: tuple[int, int, int | None] = (2, 1, None)
     patches: int = 64
     """Rows of patches (channels x taps, padded) per program of `step`."""
     depth: int = 32
@@ -42,7 +42,7 @@ class Tuning(NamedTuple):
     pairs: int = 16
     """How many entries of the patches are added to a pixel at once."""
     linear: int = 1024
-    step: tuple[int, int, int | None] = (4, 1, 128)
+    step: tuple[int, int, int | None] = (4, 1, None)
 
 
 class TritonTape(NamedTuple):

@@ -267,7 +267,8 @@ def step(
     """Step every parameter of `to` along the gradient at w, which may be the same rows.
 
     A model's programs take FOLDED channels between the convolutions each, then the linear layer, then the vectors. A
-    program reads no weights that another one steps. It is long because a second kernel would cost a second launch.
+    program reads no weights that another one steps. A model whose slope is 0, such as one without a label, stays as it
+    is. It is long because a second kernel would cost a second launch.
     """
     task, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
     w += model * w_stride
@@ -275,9 +276,13 @@ def step(
     anchor += model * anchor_stride
     slope2 += model * (C2 * H2 * L2)
     q += model * CLASSES
+    c = tl.arange(0, ALL_CLASSES)
+    on_score = tl.load(q + c, mask=c < CLASSES, other=0.0)
     rate = 0.0
     if ANCHORED:
         rate = tl.load(rates + model * rates_stride)
+    elif tl.sum(tl.where(on_score == 0.0, 0, 1)) == 0:
+        return
     if task < C1 // FOLDED:
         out, k, place = tl.arange(0, C2), tl.arange(0, FOLDED * TAPS), tl.arange(0, PLACES)
         real = k % TAPS < K2 * K2
@@ -333,12 +338,11 @@ def step(
         gradient = tl.load(q + at // (C2 * H2 * L2), mask=real, other=0.0) * value
         move(to + AT_W3 + at, anchor + AT_W3 + at, rate, gradient, real, ANCHORED)
     else:
-        out, c = tl.arange(0, C2), tl.arange(0, ALL_CLASSES)
+        out = tl.arange(0, C2)
         sums += model * (3 * C2)
         move(to + AT_B2 + out, anchor + AT_B2 + out, rate, tl.load(sums + out), out < C2, ANCHORED)
         if NORM:
             along, whole = tl.load(sums + C2 + out), tl.load(sums + 2 * C2 + out)
             move(to + AT_FACTOR + out, anchor + AT_FACTOR + out, rate, along, out < C2, ANCHORED)
             move(to + AT_SHIFT + out, anchor + AT_SHIFT + out, rate, whole, out < C2, ANCHORED)
-        on_score = tl.load(q + c, mask=c < CLASSES, other=0.0)
         move(to + AT_B3 + c, anchor + AT_B3 + c, rate, on_score, c < CLASSES, ANCHORED)
