@@ -1,4 +1,4 @@
-"""Devices by name, their peak memory, cores, threads for a small network, and a second stream of a GPU."""
+"""Devices by name, their peak memory, cores, threads for a small network, and work beside other work on a GPU."""
 
 from __future__ import annotations
 
@@ -44,23 +44,26 @@ def threads_for(parameters: int) -> Iterator[None]:
 
 
 @lru_cache
-def second_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)
+def companion(stream: torch.cuda.Stream, number: int) -> torch.cuda.Stream:
+    """A stream that belongs to this one."""
+    return torch.cuda.Stream(stream.device)
 
 
 @contextmanager
-def aside(device: torch.device) -> Iterator[Callable[[], None]]:
-    """Let a GPU do the work within beside what follows; other devices do it at once.
+def aside(device: torch.device, number: int = 0) -> Iterator[Callable[[], None]]:
+    """Let a GPU do the work within beside what follows, and beside work with other numbers; other devices do it at
+    once.
 
     What it yields is to be called once the results are needed, and before any tensor is released that the work reads.
     """
     if device.type != "cuda":
         yield lambda: None
         return
-    first, second = torch.cuda.current_stream(device), second_stream(device)
-    second.wait_stream(first)
-    with torch.cuda.stream(second):
-        yield partial(first.wait_stream, second)
+    stream = torch.cuda.current_stream(device)
+    beside = companion(stream, number)
+    beside.wait_stream(stream)
+    with torch.cuda.stream(beside):
+        yield partial(stream.wait_stream, beside)
 
 
 def device_named(device: Any, call: str) -> torch.device:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from osamd.fleet.conv import ConvNet
 from osamd.fleet.dense import DenseNet
-from osamd.fleet.devices import threads_for
+from osamd.fleet.devices import aside, threads_for
 from osamd.fleet.fleet import Advance, Fleet, Playing, Samples
 from osamd.fleet.kernels import dense_cpu, dense_cuda, on_gpu, pairs
 from osamd.fleet.pair import compiled
@@ -23,6 +23,8 @@ FEW_PAIRS = 3
 """So many pairs of small networks are faster by a kernel for each, even on one core; torch is faster on more of them
 together. The number of cores does not count, since results would then depend on it."""
 C_COMPILERS = ("cc", "gcc", "clang")
+PARTS = 2
+"""How many parts of a fleet play beside each other on a GPU; three were slower than one."""
 ROUNDS_A_GRAPH = 8
 """Rounds that are captured together, so that launching a graph costs little compared with them."""
 
@@ -148,11 +150,22 @@ def by_steps(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
 
 
 def by_graph(fleet: Fleet, samples: Samples, record: Tensor) -> Advance:
-    """Capture the round once as a CUDA graph and replay it; the number of the round is kept on the device."""
+    """Capture the round once as a CUDA graph and replay it; the number of the round is kept on the device.
+
+    Models with inner loops are dealt into parts that play beside each other: their kernels wait more than they work.
+    """
     t = torch.zeros(1, dtype=torch.long, device=fleet.device)
+    count = min(PARTS, len(fleet)) if fleet.plan.loops else 1
+    parts = [(fleet.part(i, count), record[:, i::count]) for i in range(count)]
 
     def step() -> None:
-        fleet.step(samples, t, record)
+        waits = []
+        for i, (part, own) in enumerate(parts):
+            with aside(fleet.device, i) as done:
+                part.step(samples, t, own)
+            waits.append(done)
+        for done in waits:
+            done()
         t.add_(1)
 
     return by_graphs(step, t, (*fleet.state, record[: ROUNDS_A_GRAPH + 1]))

@@ -195,7 +195,8 @@ class Fleet(Playing):
 
     def step(self, samples: Samples, t: Tensor, record: Tensor) -> None:
         """Play round t (a tensor of one number): decide on its samples, ask, learn and record."""
-        x, y, u = samples.x[self.stream, t], samples.y[self.stream, t], samples.u[self.seed, t]
+        now = t.expand(len(self)).contiguous()  # otherwise each line below makes a copy
+        x, y, u = samples.x[self.stream, now], samples.y[self.stream, now], samples.u[self.seed, now]
         decision = self.round.observe(self.state, x, u)
         loss = self.round.value(decision.scores, pointing(y, decision.scores))
         if self.loss.l2:
@@ -204,6 +205,18 @@ class Fleet(Playing):
         numbers = (decision.label, decision.pseudolabel, decision.margin, decision.probability, decision.query, loss)
         record.index_copy_(0, t, torch.stack([n.to(self.dtype) for n in numbers], 1)[None])
         self.round.learn(self.state, x, decision, torch.where(decision.query, y, UNLABELLED))
+
+    def part(self, first: int, every: int) -> Fleet:
+        """Every so many-th model as a fleet that plays in the rows of this one; its members come in their order."""
+        part, rows = copy.copy(self), slice(first, None, every)
+        part.members, part.numbers = ([own[i] for i in self.order[rows]] for own in (self.members, self.numbers))
+        part.order, part.plan = plan(part.numbers)
+        part.state = FleetState(*(tensor[rows] for tensor in self.state))
+        part.rates = stack_rates(part.numbers, self.rates.penalty, part.state.teacher)
+        part.round = bind(self.net, self.loss, part.rates, part.plan)
+        part.stream, part.seed = self.stream[rows], self.seed[rows]
+        part._place = torch.arange(len(part.members))
+        return part
 
     def tensors(self, member: int, *, teacher: bool = False) -> dict[str, Tensor]:
         """A member's student (or teacher), as the `state_dict` of its module."""

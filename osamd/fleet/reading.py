@@ -1,7 +1,8 @@
 """How the scores of a fleet are read: `osamd.paper.scores` and `osamd.paper.losses` for one row of scores per model.
 
 Scores are (models x classes) with at least two classes. A network with one output H is read as the pair (-H/2, H/2),
-whose margin is H, so that Algorithms 1 and 2 coincide here.
+whose margin is H, so that Algorithms 1 and 2 coincide here. On a GPU each operation costs the time of its launch, so
+there are few of them.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ def decide(h: Tensor, binary: bool) -> Tensor:
 
 def pointing(y: Tensor, h: Tensor) -> Tensor:
     """e_y for each model: one-hot labels, which the functions below take."""
-    return functional.one_hot(y, h.shape[1]).to(h.dtype)
+    return torch.zeros_like(h).scatter_(1, y[:, None], 1.0)
 
 
 def margin(h: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Psi = H^y - max_{s != y} H^s for each model, and its slope e_y - e_s."""
-    best, runner_up = h.masked_fill(own > 0.0, -torch.inf).max(1)
-    return (h * own).sum(1) - best, own - pointing(runner_up, h)
+    """Psi = H^y - max_{s != y} H^s for each model, and that s."""
+    best, rival = torch.where(own > 0.0, -torch.inf, h).max(1)
+    return (h * own).sum(1) - best, rival
 
 
 class FleetLoss(NamedTuple):
@@ -67,14 +68,14 @@ def on_scores(loss: Loss, probabilities: bool) -> FleetLoss:
         return phi(margin(h, own)[0])
 
     def slope(h: Tensor, own: Tensor) -> Tensor:
-        psi, direction = margin(h, own)
-        return phi_slope(psi)[:, None] * direction
+        psi, rival = margin(h, own)
+        return phi_slope(psi)[:, None] * (own - pointing(rival, h))
 
     return FleetLoss(value, slope)
 
 
 def _softmax_value(h: Tensor, own: Tensor) -> Tensor:
-    return torch.logsumexp(h, 1) - (h * own).sum(1)
+    return -(torch.log_softmax(h, 1) * own).sum(1)
 
 
 def _softmax_slope(h: Tensor, own: Tensor) -> Tensor:

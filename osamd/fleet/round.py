@@ -155,19 +155,21 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
 
     def learn(state: FleetState, x: Tensor, decision: FleetDecision, y: Tensor) -> None:
         """Teachers and students learn from the labels y, which are UNLABELLED where there is none."""
-        labelled = (y >= 0).to(state.teacher.dtype)
-        target = torch.where(y >= 0, y, decision.pseudolabel)
+        known = y >= 0
+        labelled = known.to(state.teacher.dtype)
+        target = torch.where(known, y, decision.pseudolabel)
         h, tape = decision.heard or net.forward(state.teacher, x)
         own = pointing(target, h)
         with aside(x.device) as done:
-            psi, ascent = margin(h, own)
+            psi, rival = margin(h, own)
+            descent = pointing(rival, h) - own
             tau = rates.scale * (rates.target - psi).clamp(min=0.0)
             if not plan.fixed_scale:
-                rows = net.dense(state.teacher, net.backward(state.teacher, tape, ascent))
+                rows = net.dense(state.teacher, net.backward(state.teacher, tape, descent))
                 steepness = rows.square().sum(1).clamp(min=1e-30)
                 tau = torch.where(rates.scale > 0.0, tau, (rates.target - psi).clamp(min=0.0) / steepness)
             tau = torch.minimum(rates.cap, tau) * labelled
-            net.subtract(state.teacher, net.backward(state.teacher, tape, -tau[:, None] * ascent))
+            net.subtract(state.teacher, net.backward(state.teacher, tape, tau[:, None] * descent))
         if students:
             weight = rates.eta * torch.maximum(labelled, rates.self_training)
             student, w, step = state.student[:students], decision.adapted, weight[:students]

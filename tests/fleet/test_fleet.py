@@ -9,6 +9,7 @@ from fleet_cases import SETTINGS, SHAPES, convolutional, dense, members, played,
 from torch import nn
 
 from osamd.errors import InputError
+from osamd.fleet import engines
 from osamd.fleet.engines import by_steps
 from osamd.fleet.fleet import Fleet, Member, Samples, net_of
 from osamd.fleet.net import ModuleNet
@@ -59,6 +60,28 @@ def test_a_fleet_of_linear_modules_is_the_linear_path(name, classes, l2):
             tensors = fleet.tensors(i, teacher=teacher)
             row = torch.cat([tensors["weight"], tensors["bias"][:, None]], 1).numpy()
             np.testing.assert_allclose(row, np.atleast_2d(params), atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_parts_that_play_beside_each_other_on_a_gpu_are_the_fleet(monkeypatch, count):
+    monkeypatch.setattr(engines, "PARTS", count)
+    monkeypatch.setattr(engines, "captured", lambda device, touched, work: work)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    rounds, shape = 40, SHAPES["convolutional"]
+    some = members(convolutional, with_loss("softmax", 0.1), seeds=2)
+    seen = samples(shape, rounds, seeds=2)
+    fleet, record = played(some, shape, seen)
+    other = Fleet(some, shape, dtype=torch.float64)
+    its_record = other.record(rounds)
+    with torch.no_grad():
+        engines.by_graph(other, seen, its_record)(0, rounds)
+    torch.testing.assert_close(its_record, record, rtol=0, atol=1e-9)
+    for ours, theirs in zip(other.state, fleet.state, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+    alone = other.part(1, count)
+    moved = Fleet([alone.members[0]], shape, dtype=torch.float64).tensors(0)
+    assert any(not torch.equal(moved[name], tensor) for name, tensor in alone.tensors(0).items())
+    assert alone.ledger(0, its_record[:, 1::count], seen.y).label_rate > 0.0
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
