@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from shutil import which
 
@@ -111,6 +112,31 @@ def pairs_on_gpu(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[
         return "cuda graph", by_graphs(step, t, (*fleet.state, *fleet.numbers, record[: ROUNDS_A_GRAPH + 1]))
 
 
+def halves(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
+    """`fleet.see` and `fleet.descend` for one batch after another, as one kernel each where that is faster.
+
+    On a GPU they are CUDA graphs. A round of few models is many small operations, and launching them takes longer than
+    playing them. Modules of users play as they are, since a graph would skip what theirs do on the CPU.
+    """
+    if fleet.device.type == "cpu" and pairs.supports(fleet):
+        return pairs.halves(fleet)
+    if fleet.device.type == "cpu" or not isinstance(fleet.net, ConvNet | DenseNet):
+        return fleet.see, fleet.descend
+    batch = fleet.state.samples.new_zeros(len(fleet), *fleet.sample)
+    touched = (*fleet.state, fleet.shares, fleet.sizes)
+
+    def replayed(half: pairs.Half) -> pairs.Half:
+        replay = captured(fleet.device, touched, partial(half, batch))
+
+        def play(x: Tensor) -> None:
+            batch.copy_(x)
+            replay()
+
+        return play
+
+    return replayed(fleet.see), replayed(fleet.descend)
+
+
 def fused(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
     """Both halves of the round, in fewer kernels where torch can compile them for a GPU: chains of small ones become
     one.
@@ -203,7 +229,7 @@ def captured(device: torch.device, touched: Sequence[Tensor], work: Callable[[],
         work()  # creates handles and workspaces outside the capture
     torch.cuda.current_stream(device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.graph(graph):
+    with torch.no_grad(), torch.cuda.graph(graph, capture_error_mode="thread_local"):  # others may use the GPU
         work()
     for tensor, old in zip(touched, before, strict=True):
         tensor.copy_(old)

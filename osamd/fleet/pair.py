@@ -27,7 +27,9 @@ from osamd.preset.arbiter import (
     arbitrate,
     consult,
     cut_arbiter,
+    dissent,
     fall_back,
+    likeliest,
     open_guard,
     open_trust,
 )
@@ -146,6 +148,17 @@ def opine(arbiter: Any, counts: Any, work: Any, u: float, sigma: float, floor: f
     label, pseudolabel, margin = consult(arbiter_in(arbiter), Grounds(True, counts[VERIFIED], 1.0, 1.0), seen)
     probability = query_probability(margin**POWER, sigma, floor)
     return Opinion(label, pseudolabel, margin, u < probability, probability)
+
+
+def opine_apart(
+    arbiter: Any, counts: Any, work: Any, u: float, sigma: float, floor: float
+) -> tuple[Opinion, int, float]:
+    """`opine`, the class that the source prefers, and how much of the blend prefers another one than the decision."""
+    said = opine(arbiter, counts, work, u, sigma, floor)
+    seen = seen_in(work, work.shape[0] // WORK)
+    source, _ = likeliest(seen.source)
+    opinions = seen.shares.reshape((EXPERTS, seen.source.shape[0]))
+    return said, source, dissent(arbiter_in(arbiter).losses, opinions, True, 1.0, said.label)
 
 
 def order(
@@ -286,11 +299,11 @@ class Compiled(NamedTuple):
 
 @lru_cache
 def compiled() -> Compiled:
-    for helper in (decide_pair, opine, order):
+    for helper in (decide_pair, opine_apart, order):
         lower(helper)
 
     def opine_one(arbiter: Any, counts: Any, work: Any, u: Any, sigma: Any, floor: Any) -> Any:
-        return opine(arbiter, counts, work, u, sigma, floor)
+        return opine_apart(arbiter, counts, work, u, sigma, floor)
 
     def order_one(
         arbiter: Any, counts: Any, work: Any, said: Any, y: Any, weight: Any, rate: Any, size: Any, orders: Any

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from osamd.checks import require_that
 from osamd.errors import InputError
 from osamd.fleet.calling import Inputs, called, tried
+from osamd.fleet.dense import layers_of
 from osamd.fleet.devices import FEW_PARAMETERS
 from osamd.fleet.net import named_tensors
 from osamd.learner.backbone import Learn
@@ -52,8 +53,13 @@ class Caught(NamedTuple):
 class Features(NetworkRows):
     """The last layer alone learns, from the features that the body before it computes."""
 
-    def __init__(self, body: nn.Module, head: Head, learning: Sequence[str] | None, device: torch.device) -> None:
-        """`learning` names the parameters of the layer that learn; None means all of them."""
+    def __init__(
+        self, body: nn.Module, head: Head, learning: Sequence[str] | None, device: torch.device, graphs: bool
+    ) -> None:
+        """`learning` names the parameters of the layer that learn; None means all of them.
+
+        `graphs` says whether a GPU plays rounds of plain layers as CUDA graphs (`osamd.fleet.engines.halves`).
+        """
         self.head, self._body = head, body
         self._layer = body.get_submodule(head.name)
         paths = [name for name, part in body.named_modules(remove_duplicate=False) if part is self._layer]
@@ -66,9 +72,11 @@ class Features(NetworkRows):
         wide = any(parameter.dtype == torch.float64 for parameter in layer.parameters())
         few = sum(parameter.numel() for parameter in layer.parameters()) < FEW_PARAMETERS
         self.dtype = torch.float64 if wide else torch.float32
-        self.device = torch.device("cpu") if few else device  # on a GPU so small a layer waits for launches
         endings = [(word, ENDINGS[word]()) for word in head.ending.split()]
-        self.module = nn.Sequential(OrderedDict([("head", layer.to(self.device, self.dtype)), *endings])).eval()
+        self.module = nn.Sequential(OrderedDict([("head", layer), *endings])).eval()
+        launches = not graphs or layers_of(self.module) is None
+        self.device = torch.device("cpu") if few and launches else device  # a GPU would wait for launches
+        layer.to(self.device, self.dtype)
         self.shared, self.probabilities = True, not {"softmax", "sigmoid"}.isdisjoint(head.ending.split())
         self.modes = PLAIN_MODES
 
@@ -89,11 +97,19 @@ class Features(NetworkRows):
         return {name: tensor if alike[name] else tensors[name].clone() for name, tensor in own.items()}
 
     def row(self, inputs: Inputs) -> Tensor:
-        with catching([("", self._layer)]) as caught:
+        rows: list[Tensor] = []
+
+        def keep(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+            rows.append(self.remembered(args[0] if args else named["input"]))
+
+        handle = self._layer.register_forward_pre_hook(keep, with_kwargs=True)
+        try:
             called(self._body, in_type_of(self._body, inputs))
-        if len(caught) != 1:
-            raise InputError(f"`ask(x=...)`: the module calls its last layer {len(caught)} times for x, not once.")
-        return self.remembered(caught[-1].given)
+        finally:
+            handle.remove()
+        if len(rows) != 1:
+            raise InputError(f"`ask(x=...)`: the module calls its last layer {len(rows)} times for x, not once.")
+        return rows[0]
 
     def remembered(self, features: Tensor) -> Tensor:
         """The features that went into the layer, as a row."""
@@ -134,7 +150,9 @@ def catching(layers: Iterable[tuple[str, nn.Module]]) -> Iterator[list[Caught]]:
             handle.remove()
 
 
-def split(body: nn.Module, learn: Learn, inputs: Inputs, probabilities: bool, device: torch.device) -> Split | None:
+def split(
+    body: nn.Module, learn: Learn, inputs: Inputs, probabilities: bool, device: torch.device, graphs: bool
+) -> Split | None:
     """Split the module at its head, if that alone learns; None where names of parameters go beyond it."""
     if learn != "head" and not isinstance(learn, list):
         return None
@@ -144,7 +162,7 @@ def split(body: nn.Module, learn: Learn, inputs: Inputs, probabilities: bool, de
         if learn == "head":
             raise
         return None
-    rows = Features(body, head, None if learn == "head" else learn, device)
+    rows = Features(body, head, None if learn == "head" else learn, device, graphs)
     beyond = learn != "head" and not set(learn) <= set(rows.changing)
     if beyond:
         return None

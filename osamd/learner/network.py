@@ -267,7 +267,7 @@ class NetworkOSAMD(AskTell):
 
     def _begin_on(self, inputs: Inputs) -> Tensor:
         """Make the fleet, now that a sample shows what the module takes; returns the sample as a row."""
-        found = split(self._module, self._choice, inputs, self._probabilities, self._device)
+        found = split(self._module, self._choice, inputs, self._probabilities, self._device, self._graphs)
         if found is None:
             whole = self._whole(None if isinstance(inputs, Tensor) else Packing.of(inputs, self._dtype))
             if whole.packing is not None:  # an error names the parts, not the row that they become
@@ -275,6 +275,11 @@ class NetworkOSAMD(AskTell):
             found = Split(whole, whole.row(inputs))
         self._begin(*found)
         return found.row
+
+    @property
+    def _graphs(self) -> bool:
+        """Whether a GPU plays the rounds as CUDA graphs, which those of the default learner become."""
+        return not isinstance(self._recipe, PaperRecipe)
 
     def _whole(self, packing: Packing | None) -> Whole:
         """The module as one that learns as a whole."""
@@ -442,7 +447,8 @@ class NetworkOSAMD(AskTell):
             self._begin(self._whole(None), row, content)
             return
         head = saved_head(self._module, content["head"])
-        rows = Features(self._module, head, None if self._choice == "head" else self._choice, self._device)
+        learning = None if self._choice == "head" else self._choice
+        rows = Features(self._module, head, learning, self._device, self._graphs)
         self._begin(rows, torch.zeros(1, *content["sample"], dtype=rows.dtype, device=rows.device), content)
 
     def _like(self) -> tuple[Any, ...]:

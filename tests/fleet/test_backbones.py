@@ -419,3 +419,22 @@ def test_numbers_that_are_not_finite_are_named_by_where_they_come_from():
 def test_without_a_choice_the_file_says_nothing_of_it():
     learner = play(NetworkOSAMD(Embedding(), budget=0.5), torch.randint(0, 7, (5, 3)))
     assert not {"learn", "head"} & set(learner._saved().content)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("ending", [[], [nn.Softmax(1)]])
+def test_on_a_gpu_a_head_learns_as_on_the_cpu(ending):
+    kinds = {"learn": "head", "budget": 0.5, "outputs": "probabilities" if ending else "logits"}
+    learners = [
+        NetworkOSAMD(nn.Sequential(*dense(), *ending).double().eval(), device=device, **kinds)
+        for device in ("cpu", "cuda")
+    ]
+    noise = torch.randn(40, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for i, x in enumerate(noise):
+        here, there = (learner.ask(x) for learner in learners)
+        assert there.query == here.query
+        np.testing.assert_allclose(list(there.probabilities.values()), list(here.probabilities.values()), atol=1e-8)
+        for learner, decision in zip(learners, (here, there), strict=True):
+            learner.tell(decision, i % 3 if decision.query else None)
+    assert learners[1].asked > 5
+    assert {learner._core.fleet.device.type for learner in learners} == {"cpu", "cuda"}

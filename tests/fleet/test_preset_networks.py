@@ -13,7 +13,7 @@ from osamd.accounting import budget, steering
 from osamd.accounting.book import terms
 from osamd.errors import InputError
 from osamd.evaluation.arbiter_guarantee import NETWORK_MEMBERS, GuardRun, constant, hardest_path, member_losses, regret
-from osamd.fleet import augmentation, grouped, pair
+from osamd.fleet import augmentation, engines, grouped, pair
 from osamd.fleet import preset_fleet as preset
 from osamd.fleet.conv import ConvNet, Patches
 from osamd.fleet.engines import by_halves, per_member
@@ -833,3 +833,44 @@ def test_on_a_gpu_the_kernel_for_pairs_plays_the_rounds_of_the_cpu():
     ours, theirs = records
     assert torch.equal(theirs[:, :, [0, 1, 4]], ours[:, :, [0, 1, 4]])  # decisions, pseudolabels and queries
     torch.testing.assert_close(theirs, ours, rtol=0, atol=1e-3)
+
+
+def asked_and_told(learner, shape, rounds=60):
+    """The probabilities and queries of a learner that is asked about noise and told the labels that it wants."""
+    said = []
+    for x, y in zip(samples(shape, rounds).x[0], samples(shape, rounds).y[0].tolist(), strict=True):
+        decision = learner.ask(x)
+        said.append([*decision.probabilities.values(), decision.query])
+        learner.tell(decision, y if decision.query else None)
+    return np.array(said)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_on_a_gpu_ask_and_tell_play_the_rounds_of_the_cpu(make, tmp_path):
+    learners = [NetworkOSAMD(make().double(), budget=RATE, device=device) for device in ("cpu", "cuda")]
+    ours, theirs = (asked_and_told(learner, SHAPES[make]) for learner in learners)
+    np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-8)
+    learners[1].save(tmp_path / "there")
+    learners[1] = NetworkOSAMD.load(tmp_path / "there", make().double(), device="cuda")
+    ours, theirs = (asked_and_told(learner, SHAPES[make], 20) for learner in learners)
+    np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_halves_that_are_replayed_are_the_halves(make, monkeypatch):
+    monkeypatch.setattr(engines, "captured", lambda device, touched, work: work)
+    fleets = [fleet_of(make, [0, 1]) for _ in range(2)]
+    seen = samples(SHAPES[make], 5, streams=2).x
+    fleets[1].device = torch.device("cuda")  # what decides which halves there are; the tensors are on the CPU
+    played = [(fleets[0].see, fleets[0].descend), engines.halves(fleets[1])]
+    for t in range(seen.shape[1]):
+        for fleet, halves in zip(fleets, played, strict=True):
+            fleet.orders[:, : pair.HEAD] = torch.tensor([1, 1, t % 3, t, fleet.places + t, t + 1, t + 1, 1])
+            for half in halves:
+                half(seen[:, t])
+        assert torch.equal(fleets[1].shares, fleets[0].shares)
+        assert torch.equal(fleets[1].sizes, fleets[0].sizes)
+    for one, other in zip(*(fleet.state for fleet in fleets), strict=True):
+        assert torch.equal(one, other)
+    assert not torch.equal(fleets[0].state.rows, fleet_of(make, [0, 1]).state.rows)

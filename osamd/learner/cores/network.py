@@ -20,13 +20,13 @@ from osamd.errors import InputError
 from osamd.fleet import pair
 from osamd.fleet.calling import said
 from osamd.fleet.devices import threads_for
+from osamd.fleet.engines import halves
 from osamd.fleet.fleet import Fleet
-from osamd.fleet.kernels import pairs
 from osamd.fleet.preset_fleet import PresetFleet
 from osamd.fleet.round import FleetDecision
 from osamd.learner.decision import Observation, Said, counting, refused
 from osamd.numerics import Array
-from osamd.preset.arbiter import HEAD_START, POWER, dissent, likeliest
+from osamd.preset.arbiter import HEAD_START, POWER
 from osamd.preset.sound_state import check_arbiter
 
 
@@ -168,8 +168,7 @@ class PresetNetworkCore(NetworkSamples):
         self._work = fleet.work()[0].numpy()
         self._seen = pair.seen_in(self._work, fleet.classes)
         self._compiled = pair.compiled()
-        small = fleet.device.type == "cpu" and pairs.supports(fleet)
-        self._see, self._descend = pairs.halves(fleet) if small else (fleet.see, fleet.descend)
+        self._see, self._descend = halves(fleet)
         self._said = (0, 0)
         self._size = 1.0
 
@@ -180,14 +179,10 @@ class PresetNetworkCore(NetworkSamples):
         if not np.isfinite(shares).all():
             return refused()
         self._work[: len(shares)] = shares
-        label, pseudolabel, margin, query, probability = self._compiled.opine(
-            self._arbiter, self._counts, self._work, u, sigma, floor
-        )
+        opinion, source, apart = self._compiled.opine(self._arbiter, self._counts, self._work, u, sigma, floor)
+        label, pseudolabel, margin, query, probability = opinion
         self._row, self._said, self._size = sample, (label, pseudolabel), float(self.fleet.sizes[0])
         self._score = np.log(np.maximum(self._seen.mixture, 1e-300))
-        opinions = self._seen.shares.reshape(pair.EXPERTS, -1)
-        apart = dissent(pair.arbiter_in(self._arbiter).losses, opinions, True, 1.0, label)
-        source = likeliest(self._seen.source)[0]
         return Said(label, bool(query), pseudolabel, margin, probability, margin**POWER, source, apart)
 
     def restore(self, arrays: dict[str, Array]) -> None:
