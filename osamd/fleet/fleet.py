@@ -80,7 +80,7 @@ def net_of(module: nn.Module, example: Tensor, probabilities: bool = False, batc
                 fast.forward(row, example)[0][0], scores, rtol=1e-3, atol=1e-3 * float(scores.abs().max())
             )
         if close and own and isinstance(fast, ConvNet):
-            return ConvNet(module, fast.parts, tuple(example.shape[1:]), "sample")
+            return type(fast)(module, fast.parts, tuple(example.shape[1:]), "sample")
         if close:
             return fast
     return ModuleNet(module, probabilities, binary=len(scores) == 1, batch_statistics=batch_statistics)

@@ -40,10 +40,12 @@ def network(classes: int, norm: bool, *, channels: tuple[int, int] = (64, 64), k
 
 NETWORKS = {
     "digits": lambda: network(10, True),
+    "digits, statistics of the sample": lambda: network(10, True),
     "two classes": lambda: network(2, True),
     "no norm": lambda: network(10, False, channels=(16, 32)),
     "kernel 2, stride 2": lambda: network(3, True, channels=(16, 16), kernel=2),
     "kernel 4, stride 3": lambda: network(20, True, channels=(32, 16), kernel=4, stride=3),
+    "the same, statistics of the sample": lambda: network(20, True, channels=(32, 16), kernel=4, stride=3),
 }
 
 
@@ -56,8 +58,9 @@ class Pair:
         parts = parts_of(module)
         assert parts is not None
         assert supports(module, sample)
-        self.plain = ConvNet(module, parts, sample)
-        self.fused = TritonConvNet(module, parts, sample, precision=precision, **options)
+        statistics = "sample" if name.endswith("of the sample") else "training"
+        self.plain = ConvNet(module, parts, sample, statistics)
+        self.fused = TritonConvNet(module, parts, sample, statistics, precision=precision, **options)
         row = self.plain.row(module, torch.float32)
         w = row + 0.02 * torch.randn(MODELS + 1, len(row))
         if parts.norm:
@@ -96,7 +99,7 @@ def test_scores_and_gradients_equal_the_plain_nets(name: str) -> None:
 
 
 @needs_gpu
-@pytest.mark.parametrize("name", ["digits", "no norm"])
+@pytest.mark.parametrize("name", ["digits", "digits, statistics of the sample", "no norm"])
 def test_steps_equal_the_plain_nets_and_leave_frozen_columns(name: str) -> None:
     pair = Pair(name)
     pair.q[1] = 0.0
@@ -120,7 +123,7 @@ def test_steps_equal_the_plain_nets_and_leave_frozen_columns(name: str) -> None:
 
 
 @needs_gpu
-@pytest.mark.parametrize("name", ["digits", "kernel 4, stride 3"])
+@pytest.mark.parametrize("name", ["digits", "digits, statistics of the sample", "kernel 4, stride 3"])
 def test_the_fused_gradient_is_that_of_the_softmax_loss(name: str) -> None:
     pair, softmax = Pair(name), loss("softmax")
     own = pointing(torch.arange(MODELS, device=DEVICE), pair.q)

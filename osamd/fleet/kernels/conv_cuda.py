@@ -32,6 +32,7 @@ class Tuning(NamedTuple):
     convolve: tuple[int, int, int | None] = (4, 1, None)
     """Warps, stages and the most registers per thread, as in the others below."""
     features: int = 512
+    """Features (channels x places, padded) per program of `score`."""
     score: tuple[int, int, int | None] = (4, 1, None)
     channels: int = 4
     pull_head: tuple[int, int, int | None] = (2, 1, None)
@@ -93,7 +94,9 @@ def supports(module: nn.Module, sample: tuple[int, ...]) -> bool:
     )
 
 
-def _sizes(module: nn.Module, parts: ConvLayers, sample: tuple[int, ...]) -> dict[str, Any]:
+def _sizes(
+    module: nn.Module, parts: ConvLayers, sample: tuple[int, ...], statistics: str = "training"
+) -> dict[str, Any]:
     """The shapes the kernels are compiled for."""
     first, second = (getattr(module, name) for name in parts.convolutions)
     sizes: dict[str, Any] = {"C0": sample[0], "H0": sample[1], "L0": sample[2]}
@@ -104,7 +107,7 @@ def _sizes(module: nn.Module, parts: ConvLayers, sample: tuple[int, ...]) -> dic
         sizes |= {f"C{n}": layer.out_channels, f"H{n}": height, f"L{n}": width}
     sizes["REACH"] = -(-sizes["K2"] // sizes["S2"])
     sizes["CLASSES"] = getattr(module, parts.linear).out_features
-    sizes["NORM"] = parts.norm is not None
+    sizes["NORM"] = statistics if parts.norm else "none"
     sizes["EPS"] = getattr(module, parts.norm).eps if parts.norm else 0.0
     return sizes
 
@@ -121,16 +124,18 @@ def _power(number: int, least: int = 1) -> int:
 def _cut(sizes: dict[str, Any], tuning: Tuning) -> dict[str, Any]:
     """The shapes, and how the work on them is divided."""
     s, taps = sizes, _power(sizes["K2"] ** 2, least=16)
-    parts = -(-s["C2"] * s["H2"] * s["L2"] // tuning.features)
     pixels, split = _power(s["H1"] * s["L1"], least=16), min(tuning.split, s["C1"])
+    places = _power(s["H2"] * s["L2"], least=16)
+    scored = min(max(tuning.features // places, 1), s["C2"])
+    parts = s["C2"] // scored
     return sizes | {
         "PIXELS": pixels,
-        "PLACES": _power(s["H2"] * s["L2"], least=16),
+        "PLACES": places,
         "TAPS": taps,
         "SPLIT": split,
         "SHARE": max(pixels * split // s["C1"], 1),
-        "DEPTH": min(tuning.depth, s["C2"], _power(s["H2"] * s["L2"], least=16)),
-        "FEATURES": tuning.features,
+        "DEPTH": min(tuning.depth, s["C2"], places),
+        "SCORED": scored,
         "SOME_CLASSES": min(_power(s["CLASSES"]), 16),
         "PARTS": parts,
         "ALL_PARTS": _power(parts),
@@ -155,13 +160,15 @@ class TritonConvNet(ConvNet):
         module: nn.Module,
         parts: ConvLayers,
         sample: tuple[int, ...],
+        statistics: str = "training",
         *,
         precision: str = "tf32x3",
         tuning: Tuning | None = None,
     ) -> None:
-        super().__init__(module, parts, sample)
+        super().__init__(module, parts, sample, statistics)
         self.tuning = tuning or Tuning()
-        self._cut = self._offsets() | _cut(_sizes(module, parts, sample), self.tuning) | {"PRECISION": precision}
+        sizes = _sizes(module, parts, sample, statistics)
+        self._cut = self._offsets() | _cut(sizes, self.tuning) | {"PRECISION": precision}
 
     def _offsets(self) -> dict[str, int]:
         """Where the layers' tensors begin in a row."""

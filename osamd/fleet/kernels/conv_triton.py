@@ -11,7 +11,7 @@ speed of `convolve` and `step`: few of both let more programs share a multiproce
 
 Sizes are those of `osamd.fleet.kernels.conv_cuda`. C, H, L are channels, height and width, of the sample (0) and after
 each convolution; K, S, P are a convolution's kernel, stride and padding; AT is where a tensor begins in a row of
-parameters; the other capitals say how the work is divided. The file is long because a launch costs more than
+parameters; NORM says what BatchNorm normalises by; the other capitals say how the work is divided. The file is long because a launch costs more than
 what most kernels do, so each does much, and because they share the functions at the top.
 """
 
@@ -31,7 +31,7 @@ tensor = Any
 def kernels() -> dict[str, Any]:
     """The functions below as Triton compiles them, by name."""
     triton, language = import_module("triton"), import_module("triton.language")
-    parts = {f.__name__: triton.jit(f) for f in (rounded, product, gathered, windows, folded, approached, move)}
+    parts = {f.__name__: triton.jit(f) for f in (rounded, product, gathered, windows, folded, normalised, approached, move)}
     globals().update(parts, tl=language, constexpr=language.constexpr, tensor=language.tensor)
     return {f.__name__: triton.jit(f) for f in (convolve, score, pull_head, step)}
 
@@ -95,6 +95,14 @@ def folded(
     return total
 
 
+def normalised(values: tensor, inside: tensor, COUNT: constexpr, EPS: constexpr) -> tensor:
+    """The rows of `values` with mean 0 and deviation 1 over the COUNT places inside, and every row's 1 / deviation."""
+    mean = tl.sum(tl.where(inside, values, 0.0), axis=1) / COUNT
+    centred = tl.where(inside, values - mean[:, None], 0.0)
+    inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / COUNT + EPS)
+    return centred * inverse[:, None], inverse
+
+
 def convolve(
     w: tensor, w_stride: tensor, x: tensor, a0: tensor, a1: tensor, partial: tensor,
     C0: constexpr, H0: constexpr, L0: constexpr, K1: constexpr, S1: constexpr, P1: constexpr,
@@ -155,27 +163,31 @@ def score(
     w: tensor, w_stride: tensor, partial: tensor, a2: tensor, features: tensor, scores: tensor,
     C1: constexpr, C2: constexpr, H2: constexpr, L2: constexpr, CLASSES: constexpr, NORM: constexpr, EPS: constexpr,
     AT_B2: constexpr, AT_FACTOR: constexpr, AT_SHIFT: constexpr, AT_MEAN: constexpr, AT_VARIANCE: constexpr,
-    AT_W3: constexpr, AT_B3: constexpr, SPLIT: constexpr, FEATURES: constexpr, SOME_CLASSES: constexpr,
+    AT_W3: constexpr, AT_B3: constexpr, SPLIT: constexpr, PLACES: constexpr, SCORED: constexpr, SOME_CLASSES: constexpr,
 ) -> None:  # fmt: skip
-    """a2 = relu(conv2 + bias), BatchNorm's output for it, and the contribution of FEATURES features to the scores."""
+    """a2 = relu(conv2 + bias), BatchNorm's output for it, and the contribution of SCORED channels to the scores."""
     block, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
     w += model * w_stride
-    feature = block * FEATURES + tl.arange(0, FEATURES)
-    real = feature < C2 * H2 * L2
-    channel = feature // (H2 * L2)
+    entry = tl.arange(0, SCORED * PLACES)
+    channel, place = block * SCORED + entry // PLACES, entry % PLACES
+    real, feature = place < H2 * L2, channel * (H2 * L2) + place
     at = model * (C2 * H2 * L2) + feature
     value = tl.load(w + AT_B2 + channel, mask=real, other=0.0)
-    if NORM:
-        deviation = 1.0 / tl.sqrt(tl.load(w + AT_VARIANCE + channel, mask=real, other=1.0) + EPS)
-        factor = tl.load(w + AT_FACTOR + channel, mask=real, other=0.0) * deviation
-        mean = tl.load(w + AT_MEAN + channel, mask=real, other=0.0)
-        shift = tl.load(w + AT_SHIFT + channel, mask=real, other=0.0) - mean * factor
+    if NORM != "none":
+        factor = tl.load(w + AT_FACTOR + channel, mask=real, other=0.0)
+        shift = tl.load(w + AT_SHIFT + channel, mask=real, other=0.0)
+    if NORM == "training":
+        factor *= 1.0 / tl.sqrt(tl.load(w + AT_VARIANCE + channel, mask=real, other=1.0) + EPS)
+        shift -= tl.load(w + AT_MEAN + channel, mask=real, other=0.0) * factor
     for split in tl.static_range(C1 // SPLIT):
         part = partial + (model * (C1 // SPLIT) + split) * (C2 * H2 * L2) + feature
         value += tl.load(part, mask=real, other=0.0)
     value = tl.where(value < 0.0, 0.0, value)
     tl.store(a2 + at, value, mask=real)
-    if NORM:
+    if NORM == "sample":
+        rows, inside = tl.reshape(value, (SCORED, PLACES)), tl.reshape(real, (SCORED, PLACES))
+        value = tl.reshape(normalised(rows, inside, H2 * L2, EPS)[0], (SCORED * PLACES,))
+    if NORM != "none":
         value = value * factor + shift
     tl.store(features + at, value, mask=real)
     for first in range(0, CLASSES, SOME_CLASSES):
@@ -227,13 +239,18 @@ def pull_head(
         slope += tl.sum(weight * on_score[:, None, None], axis=0)
     value = tl.load(a2 + model * (C2 * H2 * L2) + feature, mask=inside, other=0.0)
     sums += model * (3 * C2) + channel
-    if NORM:
-        deviation = 1.0 / tl.sqrt(tl.load(w + AT_VARIANCE + channel) + EPS)
-        whole = tl.sum(slope, axis=1)
-        along = (tl.sum(slope * value, axis=1) - whole * tl.load(w + AT_MEAN + channel)) * deviation
+    if NORM != "none":
+        factor, whole = tl.load(w + AT_FACTOR + channel), tl.sum(slope, axis=1)
+        if NORM == "training":
+            inverse = 1.0 / tl.sqrt(tl.load(w + AT_VARIANCE + channel) + EPS)
+            along = (tl.sum(slope * value, axis=1) - whole * tl.load(w + AT_MEAN + channel)) * inverse
+        else:
+            normed, inverse = normalised(value, inside, H2 * L2, EPS)
+            along = tl.sum(slope * normed, axis=1)
+            slope -= (whole[:, None] + normed * along[:, None]) / (H2 * L2)
         tl.store(sums + C2, along)
         tl.store(sums + 2 * C2, whole)
-        slope = slope * (tl.load(w + AT_FACTOR + channel) * deviation)[:, None]
+        slope = slope * (factor * inverse)[:, None]
     slope = tl.where(value > 0.0, slope, 0.0)
     tl.store(slope2 + model * (C2 * H2 * L2) + place[None, :] * C2 + channel[:, None], slope, mask=inside)
     tl.store(sums, tl.sum(slope, axis=1))
@@ -341,7 +358,7 @@ def step(
         out = tl.arange(0, C2)
         sums += model * (3 * C2)
         move(to + AT_B2 + out, anchor + AT_B2 + out, rate, tl.load(sums + out), out < C2, ANCHORED)
-        if NORM:
+        if NORM != "none":
             along, whole = tl.load(sums + C2 + out), tl.load(sums + 2 * C2 + out)
             move(to + AT_FACTOR + out, anchor + AT_FACTOR + out, rate, along, out < C2, ANCHORED)
             move(to + AT_SHIFT + out, anchor + AT_SHIFT + out, rate, whole, out < C2, ANCHORED)
