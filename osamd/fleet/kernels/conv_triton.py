@@ -11,8 +11,9 @@ speed of `convolve` and `step`: few of both let more programs share a multiproce
 
 Sizes are those of `osamd.fleet.kernels.conv_cuda`. C, H, L are channels, height and width, of the sample (0) and after
 each convolution; K, S, P are a convolution's kernel, stride and padding; AT is where a tensor begins in a row of
-parameters; NORM says what BatchNorm normalises by; the other capitals say how the work is divided. The file is long because a launch costs more than
-what most kernels do, so each does much, and because they share the functions at the top.
+parameters; NORM says what BatchNorm normalises by; the other capitals say how the work is divided. The file is long
+because a launch costs more than what most kernels do, so each does much, and because they share the functions at the
+top.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ tensor = Any
 def kernels() -> dict[str, Any]:
     """The functions below as Triton compiles them, by name."""
     triton, language = import_module("triton"), import_module("triton.language")
-    parts = {f.__name__: triton.jit(f) for f in (rounded, product, gathered, windows, folded, normalised, approached, move)}
+    helpers = (rounded, product, gathered, windows, folded, normalised, approached, move)
+    parts = {f.__name__: triton.jit(f) for f in helpers}
     globals().update(parts, tl=language, constexpr=language.constexpr, tensor=language.tensor)
     return {f.__name__: triton.jit(f) for f in (convolve, score, pull_head, step)}
 
