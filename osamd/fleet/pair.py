@@ -33,7 +33,7 @@ from osamd.preset.arbiter import (
     open_guard,
     open_trust,
 )
-from osamd.preset.grounds import Grounds
+from osamd.preset.grounds import Grounds, standing
 from osamd.preset.round import Opinion
 from osamd.preset.views import cut
 
@@ -60,17 +60,18 @@ FEW = 8
 OUTLIER = 10.0
 """A sample this many times larger than usual is decided on, but not learned from."""
 FOLLOW = 0.01
-"""How fast the usual size of a sample follows the stream, per round."""
+"""How fast the usual size of a sample, and how sure the source is, follow the stream, per round."""
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 EXPERTS = 2
 """Student and teacher; the source, which never changes, is not among them."""
 
-LABELS, STEPS, TAUGHT, VERIFIED, USUAL, PLACES = range(6)
+LABELS, STEPS, TAUGHT, VERIFIED, USUAL, PLACES, SURE, KNOWN = range(8)
 """What is counted for every pair: the labels, the student's steps, the teacher's (which begin once something is
-remembered), the recent labels (`osamd.preset.arbiter`), the usual size of a sample, 0 before the first, and the places
-of its memory, which never change."""
-COUNTS = 6
+remembered), the recent labels (`osamd.preset.arbiter`), the usual size of a sample, 0 before the first, the places of
+its memory, which never change, how sure the source was of recent samples, and how sure it is of its own, 0 where those
+are not known."""
+COUNTS = 8
 
 FITS, LABELLED, TARGET, PLACE, LAST, ROUND, LESSON, REPLAYS = range(8)
 """The first columns of the orders for a pair's second half: whether the sample may be learned from, whether it has a
@@ -144,8 +145,8 @@ def open_arbiters(pairs: int) -> Array:
 def opine(arbiter: Any, counts: Any, work: Any, u: float, sigma: float, floor: float) -> Opinion:
     """The decision on the sample whose probabilities are in `work`, and whether to ask."""
     seen = seen_in(work, work.shape[0] // WORK)
-    # Credit is for samples like those of the source; what a network's samples look like is not known.
-    label, pseudolabel, margin = consult(arbiter_in(arbiter), Grounds(True, counts[VERIFIED], 1.0, 1.0), seen)
+    credit = standing(counts[KNOWN] - counts[SURE])
+    label, pseudolabel, margin = consult(arbiter_in(arbiter), Grounds(True, counts[VERIFIED], credit, 1.0), seen)
     probability = query_probability(margin**POWER, sigma, floor)
     return Opinion(label, pseudolabel, margin, u < probability, probability)
 
@@ -174,11 +175,12 @@ def order(
 
 
 def judge(arbiter: Any, counts: Any, work: Any, y: int, weight: float, rate: float) -> None:
-    """Update the arbiter, and count the recent labels."""
-    part = arbiter_in(arbiter)
+    """Update the arbiter, and count the recent labels and how sure the source is."""
+    part, seen = arbiter_in(arbiter), seen_in(work, work.shape[0] // WORK)
     counts[VERIFIED] *= 1.0 - FADING * rate
+    counts[SURE] += FOLLOW * (seen.source[likeliest(seen.source)[0]] - counts[SURE])
     if y != UNLABELLED:
-        arbitrate(part, True, seen_in(work, work.shape[0] // WORK), y, weight, 1.0)
+        arbitrate(part, True, seen, y, weight, 1.0)
         counts[VERIFIED] += 1.0
     fall_back(part, rate, True)  # last: the guarantee is about the weights that decided
 

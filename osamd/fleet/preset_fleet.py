@@ -17,6 +17,12 @@ do. With p_e the probabilities of that average (e = 0) and of the teacher (1):
 
 l(x, y) = -log p(y). Gradients are divided by their own size, coordinate by coordinate, and |w| is the root mean square
 of the parameters at the start (at least LEAST), so steps are in the network's own scale; t counts the steps of each.
+
+A network that trains itself tends to see fewer and fewer samples of some classes, because its pseudolabels repeat its
+errors. So in networks with convolutions, whose memory began with samples of the source, self-training is *balanced*:
+its weight is BALANCED in place of SELF, and a recent sample of class c counts r_c times, where the source's share of c
+is r_c times that among the recent pseudolabels (`balance`).
+
 Samples far larger than usual are decided on, but not learned from. Images that are replayed are varied each time
 (`osamd.fleet.augmentation`). In a convolutional network with BatchNorm, student and teacher normalise by the sample's
 own statistics (`by_sample`); the source stays as it was given. `osamd.fleet.pair` holds the decisions and says which
@@ -47,6 +53,15 @@ from osamd.numerics import Array
 STEPS = (0.005, 0.025)
 """The steps of student and teacher, relative to the size of the parameters."""
 LEAST = 0.01
+ASKED, AT_ONCE = 128, 16
+"""So many remembered samples of the source show how sure it is of its own, in batches of that many."""
+BALANCED = 1.0
+"""The weight of balanced self-training, relative to a label."""
+MOST_OFTEN = 4.0
+"""A recent sample counts at most so many times."""
+PRIOR = 4.0
+"""The recent pseudolabels are counted as if there had been so many more of every class, in the source's shares."""
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 _REMEMBERED = 9  # marks a generator apart from those of streams
 
@@ -73,6 +88,9 @@ class PresetState(NamedTuple):
     labels: Tensor
     averages: Tensor
     """(models x size): the students' averages, which speak for them."""
+    expected: Tensor
+    """(models x classes): the shares of the classes among the source's samples, for balanced self-training; 0 where
+    they are not known, or self-training is not balanced."""
 
 
 class PresetNumbers(NamedTuple):
@@ -125,12 +143,16 @@ class PresetFleet(Playing):
         """How many labelled samples every pair remembers."""
         self.networks = torch.cat([rows, rows, rows, rows])
         """The students, the teachers, the sources, then the students' averages."""
+        tried = torch.zeros(1, *sample, dtype=dtype) if example is None else example
+        with torch.no_grad():
+            self.classes = self.net.many(self.networks[:1], tried.to(self.device)[None]).shape[2]
         self.state = PresetState(
             self.networks[: 2 * count],
             torch.zeros(2 * count, self.net.trained, dtype=dtype, device=self.device),
             torch.zeros(count, self.places + RECENT, *sample, dtype=kind, device=self.device),
             torch.zeros(count, self.places + RECENT, dtype=torch.long, device=self.device),
             self.networks[3 * count :],
+            torch.zeros(count, self.classes, dtype=dtype, device=self.device),
         )
         self.augmented = augmentation.chosen(augment, members[0].module, self.state.samples)
         """What varies replayed samples, if anything does."""
@@ -146,9 +168,6 @@ class PresetFleet(Playing):
         """The steps of students and teachers."""
         self._each = torch.arange(count, device=self.device)
         self.orders = torch.zeros(count, pair.ORDERS, dtype=torch.long, device=self.device)
-        tried = torch.zeros(1, *sample, dtype=dtype) if example is None else example
-        with torch.no_grad():
-            self.classes = self.net.many(self.networks[:1], tried.to(self.device)[None]).shape[2]
         self.shares = torch.zeros(3 * count, self.classes, dtype=torch.float64, device=self.device)
         self.sizes = torch.ones(count, dtype=torch.float64, device=self.device)
         """The root mean square of the present samples; 1 where they are whole numbers."""
@@ -168,8 +187,20 @@ class PresetFleet(Playing):
         self.state.samples[member, : len(y)] = x.to(self.state.samples)
         self.state.labels[member, : len(y)] = y.to(self.state.labels)
         self.numbers.counts[member, pair.LABELS] = len(y)
+        if len(y) and any(isinstance(part, CONVOLUTIONS) for part in self.net.module.modules()):
+            seen = torch.bincount(y.cpu(), minlength=self.classes) + 1.0  # none is expected never
+            self.state.expected[member] = (seen / seen.sum()).to(self.state.expected)
         if len(y):
+            sure = self._sure(member, self.state.samples[member, : min(len(y), ASKED)])
             self.numbers.counts[member, pair.USUAL] = float(sizes_of(x).median())
+            self.numbers.counts[member, pair.SURE] = self.numbers.counts[member, pair.KNOWN] = sure
+
+    def _sure(self, member: int, x: Tensor) -> float:
+        """How sure a member's source is of these samples, in the mean."""
+        row = self.networks[2 * len(self) + member][None]
+        with torch.no_grad():
+            logits = torch.cat([self.source_net.many(row, some[None])[0] for some in x.split(AT_ONCE)])
+            return float(torch.softmax(logits.double(), 1).amax(1).mean())
 
     def work(self) -> Tensor:
         """Room for the decisions of one round, next to the numbers."""
@@ -197,7 +228,7 @@ class PresetFleet(Playing):
 
     def descend(self, x: Tensor) -> None:
         """The second half, as the `orders` say: remember the sample if it has a label, and take a step."""
-        rows, squares, samples, labels, averages = self.state
+        rows, squares, samples, labels, averages, _ = self.state
         fits, labelled, target, place, last, number, taught, replays = (self.orders[:, i] for i in range(pair.HEAD))
         replayed, each = self.orders[:, pair.HEAD :], self._each[:, None]
         over = (-1, *(1 for _ in self.sample))
@@ -210,9 +241,10 @@ class PresetFleet(Playing):
         if self.augmented is not None:
             again = self.augmented(again, number)
         label, memory = labelled[:, None].to(self.dtype), replays[:, None].to(self.dtype)
-        counts = [(memory / BATCH).expand(-1, BATCH), torch.full_like(label, SELF / SOME).expand(-1, SOME)]
-        weights = torch.cat([*counts, (memory / FEW).expand(-1, FEW)], 1) * (classes >= 0)
-        parts = (part.split([BATCH + SOME, FEW], 1) for part in (again, classes.clamp(min=0), weights))
+        told, own = classes >= 0, classes.clamp(min=0)
+        itself = self.balance(number).gather(1, own[:, BATCH : BATCH + SOME]) / SOME
+        weights = torch.cat([(memory / BATCH).expand(-1, BATCH), itself, (memory / FEW).expand(-1, FEW)], 1) * told
+        parts = (part.split([BATCH + SOME, FEW], 1) for part in (again, own, weights))
         present = (x[:, None], target[:, None].clamp(min=0), label)
         lessons = [
             self.net.loss_gradient(row, *(torch.cat(both, 1) for both in zip(present, lesson, strict=True)))
@@ -220,6 +252,16 @@ class PresetFleet(Playing):
         ]
         grown = grown_after(torch.cat([number, taught]), self.dtype)
         step_all(rows, squares, averages, torch.cat(lessons), self.rates, grown)
+
+    def balance(self, number: Tensor) -> Tensor:
+        """The weight of self-training for every class, (models x classes), after so many rounds of each model."""
+        recent, expected = self.state.labels[:, self.places :], self.state.expected
+        counted = (recent >= 0) & (torch.arange(RECENT, device=recent.device) < number[:, None])
+        counts = torch.zeros_like(expected).scatter_add_(1, recent.clamp(min=0), counted.to(expected))
+        prior = PRIOR * self.classes
+        found = (counts + prior * expected) / (counts.sum(1, keepdim=True) + prior)
+        often = (expected / found.clamp(min=torch.finfo(found.dtype).tiny)).clamp(max=MOST_OFTEN)
+        return torch.where(expected > 0.0, BALANCED * often, SELF)
 
 
 def by_sample(net: Net, sample: tuple[int, ...]) -> Net:

@@ -11,6 +11,10 @@ about two labels more to follow."""
 UNFAMILIAR = 0.6
 """The shift of the samples, in deviations, at which half of that credit is gone, in logarithms. By chance the means of
 some hundred rounds shift by 0.2 deviations in one of many features."""
+UNSURE = 0.1
+"""How far the confidence of a source network must fall, from that on its own samples, for half of the credit to be
+gone, in logarithms. Networks are a little less sure of other samples of their own world: by 0.01 on digits and
+faces."""
 FEW = 60.0
 """Without a source, losses count for n / (n + FEW) after n labels. Over the tables that chose constants this gains 0.1
 points at 5 % of the labels and 0.2 at 10 %; with 20 it gains nothing."""
@@ -43,6 +47,15 @@ def credit(shift: float) -> float:
     [8.0, 7.8, 2.8, 1.0]
     """
     return float(CREDIT ** (1.0 / (1.0 + (shift / UNFAMILIAR) ** 4.0)))
+
+
+def standing(fall: float) -> float:
+    """How many times the weight of a source network counts, if its confidence has fallen by so much.
+
+    >>> [round(standing(fall), 2) for fall in (0.0, 0.05, 0.1, 0.3)]
+    [1.0, 0.88, 0.35, 0.13]
+    """
+    return float(CREDIT ** (1.0 / (1.0 + (max(fall, 0.0) / UNSURE) ** 4.0) - 1.0))
 
 
 def evidence(margin: float) -> float:

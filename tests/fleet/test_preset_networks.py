@@ -67,6 +67,13 @@ class Plain:
             self.usual = float(memory[0].flatten(1).square().mean(1).sqrt().median())
         self.written = len(self.memory)
         self.recent = []
+        self.sure = self.known = 0.0
+        if memory is not None:
+            with torch.no_grad():
+                self.sure = self.known = float(np.mean([float(self.shares(self.source, x).max()) for x in memory[0]]))
+        self.expected = None  # the shares of the classes, where self-training is balanced
+        if memory is not None and any(isinstance(part, nn.Conv2d) for part in self.source.modules()):
+            self.expected = (torch.bincount(memory[1], minlength=3) + 1.0) / (len(memory[1]) + 3.0)
 
     def varied(self, x, place):
         """Image number `place` among those that student and teacher replay; how images vary has tests of its own."""
@@ -85,7 +92,10 @@ class Plain:
         source = self.shares(self.source, x).detach().numpy()
         blend, trusted, mixture = np.zeros_like(source), np.zeros_like(source), np.zeros_like(source)
         pseudolabel, _ = arbiter.mix(self.losses, opinions, True, 1.0, blend)
-        grounds = Grounds(sourced=True, verified=self.verified, credit=1.0, boldness=1.0)
+        fall = max(0.0, self.known - self.sure)
+        credit = 8.0 ** (1.0 / (1.0 + (fall / 0.1) ** 4) - 1.0)
+        grounds = Grounds(sourced=True, verified=self.verified, credit=credit, boldness=1.0)
+        self.sure += 0.01 * (float(source.max()) - self.sure)
         arbiter.trusted_into(self.trust, grounds, source, blend, trusted)
         arbiter.guarded_into(self.guard, trusted, source, opinions, mixture)
         label = int(mixture.argmax())
@@ -145,7 +155,16 @@ class Plain:
             else:
                 yield self.memory[self.turn(16, j, held)], 1 / 16, j
         for j in range(8):
-            yield self.recent[self.turn(8, j, len(self.recent))], 0.5 / 8, 16 + j
+            again = self.recent[self.turn(8, j, len(self.recent))]
+            yield again, self.weight(again[1]) / 8, 16 + j
+
+    def weight(self, c):
+        """The weight of self-training for a recent sample of class c."""
+        if self.expected is None or c is None:
+            return 0.5
+        known = [b for _, b in self.recent if b is not None]
+        share = (known.count(c) + 4.0 * 3 * float(self.expected[c])) / (len(known) + 4.0 * 3)
+        return min(float(self.expected[c]) / share, 4.0)
 
     def by_teacher(self):
         newest = min(len(self.memory), pair.NEWEST)

@@ -192,7 +192,7 @@ class PresetNetworkCore(NetworkSamples):
                 " the osamd that wrote it, or make a new learner around the state_dict() that it gives."
             )
         places = self.fleet.places
-        super().restore(with_averages(with_places(arrays, self.fleet)))
+        super().restore(with_expected(with_averages(with_places(with_counts(arrays), self.fleet)), self.fleet))
         rounds, counts = float(self.meter[ROUNDS]), self._counts
         require_within("counts", counts[pair.PLACES], places, places)
         require_within("counts", counts[pair.LABELS], 0, rounds + places, whole=True)
@@ -200,10 +200,12 @@ class PresetNetworkCore(NetworkSamples):
         require_within("counts", counts[pair.TAUGHT], 0, counts[pair.STEPS], whole=True)
         require_within("counts", counts[pair.VERIFIED], 0.0, rounds)
         require_within("counts", counts[pair.USUAL], 0.0, np.finfo(np.float64).max)
+        require_within("counts", counts[[pair.SURE, pair.KNOWN]], 0.0, 1.0)
         check_arbiter(pair.arbiter_in(self._arbiter), sourced=True)
         labels = self.fleet.state.labels.cpu().numpy()
         require_within("labels", labels, pair.NO_TARGET, self.fleet.classes - 1, whole=True)
         require_within("labels", labels[:, :places], 0, self.fleet.classes - 1, whole=True)
+        require_within("expected", self.fleet.state.expected.cpu().numpy(), 0.0, 1.0)
         squares = self.fleet.state.squares.cpu().numpy()
         require_that(np.isfinite(squares) & ~(squares < 0.0), "squares holds numbers that are no squares")
         if not self._kind.is_floating_point:  # a module that embeds has a vocabulary, which it alone knows
@@ -231,6 +233,14 @@ class PresetNetworkCore(NetworkSamples):
         return list(np.exp(score).tolist())
 
 
+def with_counts(arrays: dict[str, Array]) -> dict[str, Array]:
+    """The arrays of a file; those of an earlier version do not say how sure the source is, so it keeps its weight."""
+    counts = arrays.get("counts")
+    if counts is None or counts.shape != (1, pair.SURE):
+        return arrays
+    return arrays | {"counts": np.append(counts, np.zeros((1, pair.COUNTS - pair.SURE)), 1)}
+
+
 def with_places(arrays: dict[str, Array], fleet: PresetFleet) -> dict[str, Array]:
     """The arrays of a file; those of an earlier version, whose memories had LEAST_PLACES places, with today's.
 
@@ -243,7 +253,7 @@ def with_places(arrays: dict[str, Array], fleet: PresetFleet) -> dict[str, Array
     labels = float(counts[0, pair.LABELS])
     require_within("counts", labels, 0, 2.0**53, whole=True)
     count = labels if places == former else min(labels, former)
-    found = arrays | {"counts": np.append(counts, [[places]], 1)}
+    found = arrays | {"counts": np.append(counts, [[places, 0.0, 0.0]], 1)}
     found["counts"][0, pair.LABELS] = count
     if places > former:
         ages = (np.arange(labels - count, labels) % former).astype(int)
@@ -259,6 +269,11 @@ def with_averages(arrays: dict[str, Array]) -> dict[str, Array]:
     """The arrays of a file. In one of an earlier version the student speaks for itself: its average begins there."""
     rows = arrays.get("rows")
     return arrays if "averages" in arrays or rows is None else arrays | {"averages": np.atleast_2d(rows)[:1]}
+
+
+def with_expected(arrays: dict[str, Array], fleet: PresetFleet) -> dict[str, Array]:
+    """The arrays of a file; those of an earlier version know no shares of classes, so self-training stays as it was."""
+    return {"expected": np.zeros_like(fleet.state.expected.cpu().numpy())} | arrays
 
 
 def _decided(core: NetworkSamples, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
