@@ -188,7 +188,7 @@ class PresetFleet(Playing):
         self.state.labels[member, : len(y)] = y.to(self.state.labels)
         self.numbers.counts[member, pair.LABELS] = len(y)
         if len(y) and any(isinstance(part, CONVOLUTIONS) for part in self.net.module.modules()):
-            seen = torch.bincount(y.cpu(), minlength=self.classes) + 1.0  # none is expected never
+            seen = torch.bincount(y.cpu(), minlength=self.classes).double() + 1.0  # none is expected never
             self.state.expected[member] = (seen / seen.sum()).to(self.state.expected)
         if len(y):
             sure = self._sure(member, self.state.samples[member, : min(len(y), ASKED)])

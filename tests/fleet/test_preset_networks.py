@@ -73,7 +73,7 @@ class Plain:
                 self.sure = self.known = float(np.mean([float(self.shares(self.source, x).max()) for x in memory[0]]))
         self.expected = None  # the shares of the classes, where self-training is balanced
         if memory is not None and any(isinstance(part, nn.Conv2d) for part in self.source.modules()):
-            self.expected = (torch.bincount(memory[1], minlength=3) + 1.0) / (len(memory[1]) + 3.0)
+            self.expected = (torch.bincount(memory[1], minlength=3).double() + 1.0) / (len(memory[1]) + 3.0)
 
     def varied(self, x, place):
         """Image number `place` among those that student and teacher replay; how images vary has tests of its own."""
@@ -893,3 +893,77 @@ def test_halves_that_are_replayed_are_the_halves(make, monkeypatch):
     for one, other in zip(*(fleet.state for fleet in fleets), strict=True):
         assert torch.equal(one, other)
     assert not torch.equal(fleets[0].state.rows, fleet_of(make, [0, 1]).state.rows)
+
+
+def remembering(make, labels, pairs=1):
+    """A fleet whose memories begin with noise that has these labels."""
+    shape = SHAPES[make]
+    noise = torch.randn(len(labels), *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    return fleet_of(make, range(pairs), memory=(noise, torch.tensor(labels)))
+
+
+def test_recent_samples_of_a_class_weigh_together_as_its_share_of_the_source():
+    fleet = remembering(convolutional, [0] * 60 + [1] * 30 + [2] * 30)
+    recent = fleet.state.labels[0, fleet.places :]
+    recent[:] = torch.tensor([0, 1, 2, pair.NO_TARGET]).repeat_interleave(pair.RECENT // 4)
+    expected = fleet.state.expected[0]
+    assert expected.tolist() == [61 / 123, 31 / 123, 31 / 123]
+    found = fleet.balance(torch.tensor([pair.RECENT]))[0]
+    share = (torch.full((3,), 64.0) + 12.0 * expected) / (3 * 64.0 + 12.0)  # pseudolabels are evenly spread here
+    torch.testing.assert_close(found * share, expected)
+    recent[:] = 0
+    alone = fleet.balance(torch.tensor([pair.RECENT]))[0]
+    assert alone[0] < found[0]
+    assert alone[1:].tolist() == [preset.MOST_OFTEN] * 2  # rare ones count more, but not without a limit
+    torch.testing.assert_close(fleet.balance(torch.tensor([0]))[0], torch.ones(3, dtype=torch.float64))  # none yet
+
+
+@pytest.mark.parametrize(("make", "labels"), [(dense, [0, 1, 2]), (convolutional, [])])
+def test_without_convolutions_or_a_source_every_class_weighs_as_much(make, labels):
+    fleet = remembering(make, labels)
+    fleet.state.labels[0, fleet.places :] = 1
+    assert fleet.balance(torch.tensor([pair.RECENT])).tolist() == [[pair.SELF] * 3]
+
+
+def test_a_source_that_is_less_sure_than_of_its_own_samples_gives_way_to_fewer_labels():
+    counts, work = pair.open_counts(1, 512)[0], np.zeros(2 * pair.WORK)
+    seen = pair.seen_in(work, 2)
+    seen.source[:], seen.shares[:] = (0.6, 0.4), (0.45, 0.55, 0.45, 0.55)
+    needed = []
+    for sure, known in ((0.6, 0.6), (0.6, 0.95), (0.6, 0.0)):
+        arbiters, labels = pair.open_arbiters(1)[0], 0
+        counts[[pair.SURE, pair.KNOWN, pair.VERIFIED]] = sure, known, 0.0
+        while pair.opine(arbiters, counts, work, 0.5, 0.1, 0.0).label == 0:
+            pair.judge(arbiters, counts, work, 1, 0.1, 0.05)
+            labels += 1
+        needed.append(labels)
+    assert 0 < needed[1] < needed[0]  # without any label the source decides
+    assert needed[2] == needed[0]  # nobody knows how sure it is of its own
+
+
+def test_how_sure_the_source_is_follows_the_stream():
+    fleet = remembering(dense, [0, 1, 2] * 4)
+    sure, known = fleet.numbers.counts[0, [pair.SURE, pair.KNOWN]].tolist()
+    module = dense().double()
+    shares = torch.softmax(module(fleet.state.samples[0, :12]), 1).amax(1)
+    assert sure == known == pytest.approx(float(shares.mean().detach()), abs=1e-12)
+    play(fleet, samples(SHAPES[dense], 300))
+    assert fleet.numbers.counts[0, pair.KNOWN] == known
+    assert 1 / 3 < float(fleet.numbers.counts[0, pair.SURE]) != sure
+
+
+def test_a_file_from_before_self_training_was_balanced_goes_on():
+    source = samples(SHAPES[convolutional], 30)
+    learner = NetworkOSAMD(convolutional(), budget=RATE, source=(source.x[0].float(), source.y[0]))
+    assert float(learner._core.fleet.state.expected.sum()) == pytest.approx(1.0)
+    asked_and_told(learner, SHAPES[convolutional], 20)
+    saved = learner._saved()
+    del saved.arrays["expected"]
+    saved.arrays["counts"] = saved.arrays["counts"][:, : pair.SURE]
+    again = NetworkOSAMD._revive(saved, convolutional(), None)
+    assert not again._core.fleet.state.expected.any()
+    assert again._core.fleet.numbers.counts[0, [pair.SURE, pair.KNOWN]].tolist() == [0.0, 0.0]
+    asked_and_told(again, SHAPES[convolutional], 20)
+    saved.arrays["expected"] = np.full((1, 3), 2.0, np.float32)
+    with pytest.raises(InputError, match="expected"):
+        NetworkOSAMD._revive(saved, convolutional(), None)
