@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ FEW_PAIRS = 3
 """So many pairs of small networks are faster by a kernel for each, even on one core; torch is faster on more of them
 together. The number of cores does not count, since results would then depend on it."""
 C_COMPILERS = ("cc", "gcc", "clang")
+_capturing = threading.Lock()  # one graph at a time is captured in a process
 PARTS = 2
 """How many parts of a fleet play beside each other on a GPU; three were slower than one."""
 ROUNDS_A_GRAPH = 8
@@ -70,7 +72,7 @@ def by_halves(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[str
 
     halves: list[Callable[[], None]] = [see, descend]
     if fleet.device.type == "cuda":
-        halves = [captured(fleet.device, (*fleet.state, fleet.shares), half) for half in halves]
+        halves = [captured(fleet.device, (*fleet.state, fleet.shares, fleet.sizes), half) for half in halves]
     decide, numbers, work = compiled().decide, [tensor.numpy() for tensor in fleet.numbers], fleet.work().numpy()
     u, y = (tensor.cpu().numpy() for tensor in per_member(fleet, samples))
     orders, row = torch.zeros_like(fleet.orders, device="cpu"), torch.zeros(record.shape[1:], dtype=record.dtype)
@@ -120,7 +122,7 @@ def halves(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
     """
     if fleet.device.type == "cpu" and pairs.supports(fleet):
         return pairs.halves(fleet)
-    if fleet.device.type == "cpu" or not isinstance(fleet.net, ConvNet | DenseNet):
+    if fleet.device.type != "cuda" or not isinstance(fleet.net, ConvNet | DenseNet):
         return fleet.see, fleet.descend
     batch = fleet.state.samples.new_zeros(len(fleet), *fleet.sample)
     touched = (*fleet.state, fleet.shares, fleet.sizes)
@@ -222,15 +224,16 @@ def by_graphs(step: Callable[[], None], t: Tensor, touched: Sequence[Tensor]) ->
 
 def captured(device: torch.device, touched: Sequence[Tensor], work: Callable[[], None]) -> Callable[[], None]:
     """Capture the work as a CUDA graph, and return the replay; the tensors that it changes, `touched`, are restored."""
-    before = [tensor.clone() for tensor in touched]
-    side = torch.cuda.Stream(device)
-    side.wait_stream(torch.cuda.current_stream(device))
-    with torch.no_grad(), torch.cuda.stream(side):
-        work()  # creates handles and workspaces outside the capture
-    torch.cuda.current_stream(device).wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.graph(graph, capture_error_mode="thread_local"):  # others may use the GPU
-        work()
+    with _capturing, torch.cuda.device(device), torch.no_grad():
+        before = [tensor.clone() for tensor in touched]
+        side = torch.cuda.Stream(device)
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):
+            work()  # creates handles and workspaces outside the capture
+        torch.cuda.current_stream(device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):  # other threads use the GPU
+            work()
     for tensor, old in zip(touched, before, strict=True):
         tensor.copy_(old)
     replay: Callable[[], None] = graph.replay

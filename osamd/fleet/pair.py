@@ -69,8 +69,8 @@ EXPERTS = 2
 LABELS, STEPS, TAUGHT, VERIFIED, USUAL, PLACES, SURE, KNOWN = range(8)
 """What is counted for every pair: the labels, the student's steps, the teacher's (which begin once something is
 remembered), the recent labels (`osamd.preset.arbiter`), the usual size of a sample, 0 before the first, the places of
-its memory, which never change, how sure the source was of recent samples, and how sure it is of its own, 0 where those
-are not known."""
+its memory, which never change, how sure the source was of recent samples, and how sure it is of its own, which is 0
+where those are not known."""
 COUNTS = 8
 
 FITS, LABELLED, TARGET, PLACE, LAST, ROUND, LESSON, REPLAYS = range(8)
@@ -145,7 +145,7 @@ def open_arbiters(pairs: int) -> Array:
 def opine(arbiter: Any, counts: Any, work: Any, u: float, sigma: float, floor: float) -> Opinion:
     """The decision on the sample whose probabilities are in `work`, and whether to ask."""
     seen = seen_in(work, work.shape[0] // WORK)
-    credit = standing(counts[KNOWN] - counts[SURE])
+    credit = standing(counts[KNOWN] - counts[SURE])  # a network's own samples are known by how sure it is of them
     label, pseudolabel, margin = consult(arbiter_in(arbiter), Grounds(True, counts[VERIFIED], credit, 1.0), seen)
     probability = query_probability(margin**POWER, sigma, floor)
     return Opinion(label, pseudolabel, margin, u < probability, probability)
@@ -295,7 +295,7 @@ class Compiled(NamedTuple):
     """The functions of a round, compiled for the CPU."""
 
     decide: Callable[..., None]
-    opine: Callable[..., Any]
+    opine_apart: Callable[..., Any]
     order: Callable[..., None]
 
 

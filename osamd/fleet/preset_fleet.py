@@ -23,10 +23,11 @@ errors. So in networks with convolutions, whose memory began with samples of the
 its weight is BALANCED in place of SELF, and a recent sample of class c counts r_c times, where the source's share of c
 is r_c times that among the recent pseudolabels (`balance`).
 
-Samples far larger than usual are decided on, but not learned from. Images that are replayed are varied each time
-(`osamd.fleet.augmentation`). In a convolutional network with BatchNorm, student and teacher normalise by the sample's
-own statistics (`by_sample`); the source stays as it was given. `osamd.fleet.pair` holds the decisions and says which
-samples are replayed.
+The weight of the source in the trusted mixture falls, down to an eighth, where it is less sure than of its own samples
+(`osamd.preset.grounds.standing`). Samples far larger than usual are decided on, but not learned from. Images that are
+replayed are varied each time (`osamd.fleet.augmentation`). In a convolutional network with BatchNorm, student and
+teacher normalise by the sample's own statistics (`by_sample`); the source stays as it was given. `osamd.fleet.pair`
+holds the decisions and says which samples are replayed.
 
 The networks run in torch, on any device. A fleet of such pairs plays in step, and `osamd.learner.network` holds a fleet
 of one pair.
@@ -53,7 +54,7 @@ from osamd.numerics import Array
 STEPS = (0.005, 0.025)
 """The steps of student and teacher, relative to the size of the parameters."""
 LEAST = 0.01
-ASKED, AT_ONCE = 128, 16
+OWN, AT_ONCE = 128, 16
 """So many remembered samples of the source show how sure it is of its own, in batches of that many."""
 BALANCED = 1.0
 """The weight of balanced self-training, relative to a label."""
@@ -89,8 +90,8 @@ class PresetState(NamedTuple):
     averages: Tensor
     """(models x size): the students' averages, which speak for them."""
     expected: Tensor
-    """(models x classes): the shares of the classes among the source's samples, for balanced self-training; 0 where
-    they are not known, or self-training is not balanced."""
+    """(models x classes): the shares of the classes among the source's samples, where self-training is balanced: where
+    they are known, and what learns has convolutions; 0 elsewhere."""
 
 
 class PresetNumbers(NamedTuple):
@@ -187,20 +188,24 @@ class PresetFleet(Playing):
         self.state.samples[member, : len(y)] = x.to(self.state.samples)
         self.state.labels[member, : len(y)] = y.to(self.state.labels)
         self.numbers.counts[member, pair.LABELS] = len(y)
-        if len(y) and any(isinstance(part, CONVOLUTIONS) for part in self.net.module.modules()):
-            seen = torch.bincount(y.cpu(), minlength=self.classes).double() + 1.0  # none is expected never
-            self.state.expected[member] = (seen / seen.sum()).to(self.state.expected)
-        if len(y):
-            sure = self._sure(member, self.state.samples[member, : min(len(y), ASKED)])
-            self.numbers.counts[member, pair.USUAL] = float(sizes_of(x).median())
-            self.numbers.counts[member, pair.SURE] = self.numbers.counts[member, pair.KNOWN] = sure
+        if not len(y):
+            return
+        if any(isinstance(part, CONVOLUTIONS) for part in self.net.module.modules()):
+            counts = torch.bincount(self.state.labels[member, : len(y)].cpu(), minlength=self.classes).double() + 1.0
+            self.state.expected[member] = (counts / counts.sum()).to(self.state.expected)  # no class has a share of 0
+        sure = self._sure(member, len(y))
+        self.numbers.counts[member, pair.USUAL] = float(sizes_of(x).median())
+        self.numbers.counts[member, pair.SURE] = self.numbers.counts[member, pair.KNOWN] = sure
 
-    def _sure(self, member: int, x: Tensor) -> float:
-        """How sure a member's source is of these samples, in the mean."""
-        row = self.networks[2 * len(self) + member][None]
+    def _sure(self, member: int, held: int) -> float:
+        """How sure a member's source is of the samples that it remembers, in the mean; 0 if it scores none of them."""
+        row, some = self.networks[2 * len(self) + member][None], torch.linspace(0, held - 1, min(held, OWN)).long()
+        batches = self.state.samples[member, some.to(self.device)].split(AT_ONCE)
         with torch.no_grad():
-            logits = torch.cat([self.source_net.many(row, some[None])[0] for some in x.split(AT_ONCE)])
-            return float(torch.softmax(logits.double(), 1).amax(1).mean())
+            logits = torch.cat([self.source_net.many(row, batch[None])[0] for batch in batches])
+        most = torch.softmax(logits.double(), 1).amax(1)
+        fine = most[torch.isfinite(most)]
+        return float(fine.mean()) if len(fine) else 0.0
 
     def work(self) -> Tensor:
         """Room for the decisions of one round, next to the numbers."""
@@ -254,7 +259,11 @@ class PresetFleet(Playing):
         step_all(rows, squares, averages, torch.cat(lessons), self.rates, grown)
 
     def balance(self, number: Tensor) -> Tensor:
-        """The weight of self-training for every class, (models x classes), after so many rounds of each model."""
+        """The weight of self-training for every class, (models x classes), after so many rounds of each model.
+
+        The shares among the recent pseudolabels are taken PRIOR samples of each class towards the expected ones, so
+        that no class weighs too much by chance; with hundreds of classes little of the balance remains.
+        """
         recent, expected = self.state.labels[:, self.places :], self.state.expected
         counted = (recent >= 0) & (torch.arange(RECENT, device=recent.device) < number[:, None])
         counts = torch.zeros_like(expected).scatter_add_(1, recent.clamp(min=0), counted.to(expected))

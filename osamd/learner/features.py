@@ -74,8 +74,9 @@ class Features(NetworkRows):
         self.dtype = torch.float64 if wide else torch.float32
         endings = [(word, ENDINGS[word]()) for word in head.ending.split()]
         self.module = nn.Sequential(OrderedDict([("head", layer), *endings])).eval()
-        launches = not graphs or layers_of(self.module) is None
-        self.device = torch.device("cpu") if few and launches else device  # a GPU would wait for launches
+        plain = layers_of(self.module) is not None and getattr(layer, "out_features", 0) > 1
+        there = not few or (graphs and plain and device.type == "cuda")  # else a GPU would wait for launches
+        self.device = device if there else torch.device("cpu")
         layer.to(self.device, self.dtype)
         self.shared, self.probabilities = True, not {"softmax", "sigmoid"}.isdisjoint(head.ending.split())
         self.modes = PLAIN_MODES

@@ -383,7 +383,8 @@ class NetworkOSAMD(AskTell):
         self._core.lengthen(max(row.shape[-1] for row in found))
         rows = torch.cat([self._core.fitted(row) for row in found])
         indices = [self._index[labels[i]] for i in drawn]
-        self._core.fleet.remember(0, rows, torch.tensor(indices))
+        with quietly(), taking("`NetworkOSAMD(source=(X, y))`: the module cannot take these samples ({})."):
+            self._core.fleet.remember(0, rows, torch.tensor(indices))
         self._source_rows = np.bincount(indices, minlength=len(self._classes)).tolist()
 
     def _later(self, x: Any) -> Tensor:

@@ -201,7 +201,7 @@ def test_the_fleet_plays_the_round_of_the_docstring(make, softmax, begun, least,
     memory = (torch.randn(5, *shape, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1])) if begun else None
     fleet = fleet_of(make, [0], softmax, memory=memory, places=7)
     record = fleet.record(rounds)
-    plainly = pair.Compiled(pair.decide, pair.opine, pair.order)  # compiled code keeps its constants
+    plainly = pair.Compiled(pair.decide, pair.opine_apart, pair.order)  # compiled code keeps its constants
     monkeypatch.setattr("osamd.fleet.engines.compiled", lambda: plainly)
     by_halves(fleet, seen, record)[1](0, rounds)
     ledger = fleet.ledger(0, record, seen.y)
@@ -950,6 +950,40 @@ def test_how_sure_the_source_is_follows_the_stream():
     play(fleet, samples(SHAPES[dense], 300))
     assert fleet.numbers.counts[0, pair.KNOWN] == known
     assert 1 / 3 < float(fleet.numbers.counts[0, pair.SURE]) != sure
+
+
+def test_the_sources_own_samples_may_come_in_any_order_and_some_without_scores():
+    known, y = overlapping(300, 0)
+    module = nn.Sequential(trained_on(known, y), Halting()).eval()
+    known[y == 1] *= 0.1  # the network is less sure of this class
+    most = torch.softmax(module(known).detach(), 1).amax(1)
+    sure, found = float(most.mean()), []
+    assert float(most[y == 0].mean()) > sure + 0.05
+    for order in (torch.arange(300), y.argsort(stable=True)):
+        x = known[order].clone()
+        x[7] = Halting.AT
+        learner = NetworkOSAMD(module, budget=0.05, source=(x, y[order]))
+        found.append(learner._core.fleet.numbers.counts[0, pair.KNOWN])
+        assert learner.ask(known[0]).probabilities == pytest.approx(learner.predict_proba(known[0]), abs=1e-12)
+    assert float(found[0]) == pytest.approx(sure, abs=0.03)
+    assert float(found[1]) == pytest.approx(sure, abs=0.03)
+
+
+class Halting(nn.Module):
+    """Scores that are not finite for one sample."""
+
+    AT = 1e5
+
+    def forward(self, scores):
+        return torch.where(scores.abs().amax(1, keepdim=True) > 1e3, torch.nan, scores)
+
+
+def test_a_sample_of_the_source_that_a_module_cannot_take_is_refused_in_a_sentence():
+    words = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(8, 2))
+    tokens = torch.randint(0, 10, (9, 2), generator=torch.Generator().manual_seed(0))
+    tokens[7] = 12
+    with pytest.raises(InputError, match=r"^`NetworkOSAMD\(source=\(X, y\)\)`: the module cannot take these samples"):
+        NetworkOSAMD(words, budget=0.1, source=(tokens, [0, 1] * 4 + [0]))
 
 
 def test_a_file_from_before_self_training_was_balanced_goes_on():

@@ -179,7 +179,7 @@ class PresetNetworkCore(NetworkSamples):
         if not np.isfinite(shares).all():
             return refused()
         self._work[: len(shares)] = shares
-        opinion, source, apart = self._compiled.opine(self._arbiter, self._counts, self._work, u, sigma, floor)
+        opinion, source, apart = self._compiled.opine_apart(self._arbiter, self._counts, self._work, u, sigma, floor)
         label, pseudolabel, margin, query, probability = opinion
         self._row, self._said, self._size = sample, (label, pseudolabel), float(self.fleet.sizes[0])
         self._score = np.log(np.maximum(self._seen.mixture, 1e-300))
