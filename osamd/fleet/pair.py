@@ -44,19 +44,15 @@ NUMBERS = LEAST_PLACES * 768
 768 pixels or more, which are large and gain nothing from a longer memory."""
 BATCH = 16
 """The number of remembered samples that the student replays per round. Of a memory larger than LEAST_PLACES it replays
-new samples more often: half of the draws fall into the newest eighth, which are 512 of 4096. So the past does not weigh
-on a changed world: small networks in a world that turns or flips, with 20 % of the labels wrong, would lose 7 to 10
-points by even draws, and 4 to 6 if half fell into the newest quarter (5 % of the labels, seeds 100 to 105)."""
+new samples more often: half of the draws fall into the newest eighth, so that the past does not weigh on a changed
+world."""
 RECENT = 256
 """The number of recent samples on whose pseudolabels the student trains itself."""
-SOME = 8
-"""The number of recent samples that the student replays per round."""
-SELF = 0.5
-"""The weight of these together, relative to a label."""
-NEWEST = 16
-"""The number of labels that the teacher learns from."""
-FEW = 8
-"""The number of those that the teacher replays per round. Three times as many cost twice as much and teach no more."""
+SOME, SELF = 8, 0.5
+"""The number of recent samples that the student replays per round, and their weight together, relative to a label."""
+NEWEST, FEW = 16, 8
+"""The number of labels that the teacher learns from, and of those that it replays per round. Three times as many cost
+twice as much and teach no more."""
 OUTLIER = 10.0
 """A sample this many times larger than usual is decided on, but not learned from."""
 FOLLOW = 0.01
@@ -65,14 +61,12 @@ GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 EXPERTS = 2
 """Student and teacher; the source, which never changes, is not among them."""
-
 LABELS, STEPS, TAUGHT, VERIFIED, USUAL, PLACES, SURE, KNOWN = range(8)
 """What is counted for every pair: the labels, the student's steps, the teacher's (which begin once something is
 remembered), the recent labels (`osamd.preset.arbiter`), the usual size of a sample, 0 before the first, the places of
 its memory, which never change, how sure the source was of recent samples, and how sure it is of its own, which is 0
 where those are not known."""
 COUNTS = 8
-
 FITS, LABELLED, TARGET, PLACE, LAST, ROUND, LESSON, REPLAYS = range(8)
 """The first columns of the orders for a pair's second half: whether the sample may be learned from, whether it has a
 label, the class (NO_TARGET where student and decision disagree), the sample's places in the memory and among the recent
@@ -111,8 +105,7 @@ WORK = EXPERTS + 5
 
 
 def arbiter_in(numbers: Any) -> Arbiter:
-    found: Arbiter = cut_arbiter(numbers, 0, EXPERTS)[0]
-    return found
+    return cut_arbiter(numbers, 0, EXPERTS)[0]  # type: ignore[no-any-return]
 
 
 def places_for(sample: tuple[int, ...]) -> int:
@@ -275,17 +268,9 @@ def decide_pair(
 
 
 def decide(
-    shares: Any,
-    sizes: Any,
-    u: Any,
-    y: Any,
-    arbiters: Any,
-    counts: Any,
-    books: Any,
-    work: Any,
-    orders: Any,
-    record: Any,
-) -> None:
+    shares: Any, sizes: Any, u: Any, y: Any, arbiters: Any, counts: Any, books: Any, work: Any,
+    orders: Any, record: Any,
+) -> None:  # fmt: skip
     """One round of every pair."""
     for i in range(u.shape[0]):
         decide_pair(i, shares, sizes, u, y, arbiters, counts, books, work, orders, record)
