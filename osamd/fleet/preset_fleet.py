@@ -57,7 +57,7 @@ LEAST = 0.01
 OWN, AT_ONCE = 128, 16
 """So many remembered samples of the source show how sure it is of its own, in batches of that many."""
 BALANCED = 1.0
-"""The weight of balanced self-training, relative to a label."""
+"""The weight of balanced self-training, relative to a label; the page on this learner has the trials."""
 MOST_OFTEN = 4.0
 """A recent sample counts at most so many times."""
 PRIOR = 4.0
