@@ -383,7 +383,8 @@ class NetworkOSAMD(AskTell):
         self._core.lengthen(max(row.shape[-1] for row in found))
         rows = torch.cat([self._core.fitted(row) for row in found])
         indices = [self._index[labels[i]] for i in drawn]
-        with quietly(), taking("`NetworkOSAMD(source=(X, y))`: the module cannot take these samples ({})."):
+        fault = "`NetworkOSAMD(source=(X, y))`: the module cannot take these samples ({}); give those of its training."
+        with quietly(), taking(fault):
             self._core.fleet.remember(0, rows, torch.tensor(indices))
         self._source_rows = np.bincount(indices, minlength=len(self._classes)).tolist()
 
