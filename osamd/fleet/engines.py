@@ -72,7 +72,7 @@ def by_halves(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[str
 
     halves: list[Callable[[], None]] = [see, descend]
     if fleet.device.type == "cuda":
-        halves = [captured(fleet.device, (*fleet.state, fleet.shares, fleet.sizes), half) for half in halves]
+        halves = [captured(fleet.device, (*fleet.state, fleet.seen), half) for half in halves]
     decide, numbers, work = compiled().decide, [tensor.numpy() for tensor in fleet.numbers], fleet.work().numpy()
     u, y = (tensor.cpu().numpy() for tensor in per_member(fleet, samples))
     orders, row = torch.zeros_like(fleet.orders, device="cpu"), torch.zeros(record.shape[1:], dtype=record.dtype)
@@ -84,7 +84,7 @@ def by_halves(fleet: PresetFleet, samples: Samples, record: Tensor) -> tuple[str
             for i in range(first, last):
                 t.fill_(i)
                 halves[0]()
-                shares, sizes = fleet.shares.cpu().numpy(), fleet.sizes.cpu().numpy()
+                shares, sizes = fleet.parts_of(fleet.seen.cpu().numpy())
                 decide(shares, sizes, u[i], y[i], *numbers, work, orders.numpy(), row.numpy())
                 record[i] = row
                 fleet.orders.copy_(orders, non_blocking=True)  # they are read before the next round writes them
@@ -125,7 +125,7 @@ def halves(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
     if fleet.device.type != "cuda" or not isinstance(fleet.net, ConvNet | DenseNet):
         return fleet.see, fleet.descend
     batch = fleet.state.samples.new_zeros(len(fleet), *fleet.sample)
-    touched = (*fleet.state, fleet.shares, fleet.sizes)
+    touched = (*fleet.state, fleet.seen)
 
     def replayed(half: pairs.Half) -> pairs.Half:
         replay = captured(fleet.device, touched, partial(half, batch))

@@ -15,6 +15,7 @@ from osamd.errors import InputError, lookup
 from osamd.fleet.calling import tried
 from osamd.fleet.conv import ConvNet, parts_of
 from osamd.fleet.dense import DenseNet, layers_of
+from osamd.fleet.devices import aside
 from osamd.fleet.kernels import conv_cuda
 from osamd.fleet.kernels.conv_cuda import TritonConvNet
 from osamd.fleet.net import ModuleNet, Net, stack
@@ -198,13 +199,16 @@ class Fleet(Playing):
         now = t.expand(len(self)).contiguous()  # otherwise each line below makes a copy
         x, y, u = samples.x[self.stream, now], samples.y[self.stream, now], samples.u[self.seed, now]
         decision = self.round.observe(self.state, x, u)
-        loss = self.round.value(decision.scores, pointing(y, decision.scores))
+        penalty: Tensor | float = 0.0
         if self.loss.l2:
             deciding = torch.cat([decision.adapted, self.state.teacher[self.plan.students :]])
-            loss = loss + (self.rates.penalty * deciding[:, : self.net.trained].square()).sum(1)
-        numbers = (decision.label, decision.pseudolabel, decision.margin, decision.probability, decision.query, loss)
-        record.index_copy_(0, t, torch.stack([n.to(self.dtype) for n in numbers], 1)[None])
+            penalty = (self.rates.penalty * deciding[:, : self.net.trained].square()).sum(1)
+        with aside(self.device, 1) as recorded:  # `learn` works beside itself too, as number 0
+            loss = self.round.value(decision.scores, pointing(y, decision.scores)) + penalty
+            said = (decision.label, decision.pseudolabel, decision.margin, decision.probability, decision.query)
+            record.index_copy_(0, t, torch.stack([n.to(self.dtype) for n in (*said, loss)], 1)[None])
         self.round.learn(self.state, x, decision, torch.where(decision.query, y, UNLABELLED))
+        recorded()
 
     def part(self, first: int, every: int) -> Fleet:
         """Every so many-th model as a fleet that plays in the rows of this one; its members come in their order."""

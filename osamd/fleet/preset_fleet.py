@@ -21,7 +21,7 @@ of the parameters at the start (at least LEAST), so steps are in the network's o
 A network that trains itself tends to see fewer and fewer samples of some classes, because its pseudolabels repeat its
 errors. So in networks with convolutions, whose memory began with samples of the source, self-training is *balanced*:
 its weight is BALANCED in place of SELF, and a recent sample of class c counts r_c times, where the source's share of c
-is r_c times that among the recent pseudolabels (`balance`).
+is r_c times that among the recent pseudolabels (`osamd.fleet.balancing`).
 
 The weight of the source in the trusted mixture falls, down to an eighth, where it is less sure than of its own samples
 (`osamd.preset.grounds.standing`). Samples far larger than usual are decided on, but not learned from. Images that are
@@ -36,14 +36,14 @@ of one pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from osamd.errors import InputError
-from osamd.fleet import augmentation, pair
+from osamd.fleet import augmentation, balancing, pair
 from osamd.fleet.conv import ConvNet
 from osamd.fleet.fleet import Playing, example_of, net_of
 from osamd.fleet.kernels.stepping import grown_after, step_all
@@ -56,13 +56,6 @@ STEPS = (0.005, 0.025)
 LEAST = 0.01
 OWN, AT_ONCE = 128, 16
 """So many remembered samples of the source show how sure it is of its own, in batches of that many."""
-BALANCED = 1.0
-"""The weight of balanced self-training, relative to a label; the page on this learner has the trials."""
-MOST_OFTEN = 4.0
-"""A recent sample counts at most so many times."""
-PRIOR = 4.0
-"""The recent pseudolabels are counted as if there had been so many more of every class, in the source's shares."""
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 _REMEMBERED = 9  # marks a generator apart from those of streams
 
@@ -155,6 +148,8 @@ class PresetFleet(Playing):
             self.networks[3 * count :],
             torch.zeros(count, self.classes, dtype=dtype, device=self.device),
         )
+        self.balances = balancing.suits(self.net.module)
+        """Whether self-training is balanced where the source's shares of the classes are known."""
         self.augmented = augmentation.chosen(augment, members[0].module, self.state.samples)
         """What varies replayed samples, if anything does."""
         self.numbers = PresetNumbers(
@@ -169,9 +164,9 @@ class PresetFleet(Playing):
         """The steps of students and teachers."""
         self._each = torch.arange(count, device=self.device)
         self.orders = torch.zeros(count, pair.ORDERS, dtype=torch.long, device=self.device)
-        self.shares = torch.zeros(3 * count, self.classes, dtype=torch.float64, device=self.device)
-        self.sizes = torch.ones(count, dtype=torch.float64, device=self.device)
-        """The root mean square of the present samples; 1 where they are whole numbers."""
+        self.seen = torch.ones(count * (3 * self.classes + 1), dtype=torch.float64, device=self.device)
+        """What `see` computes, in one piece of memory: `shares`, then `sizes`."""
+        self.shares, self.sizes = self.parts_of(self.seen)
         for i, member in enumerate(members):
             if member.memory is not None:
                 self.remember(i, *member.memory)
@@ -190,9 +185,9 @@ class PresetFleet(Playing):
         self.numbers.counts[member, pair.LABELS] = len(y)
         if not len(y):
             return
-        if any(isinstance(part, CONVOLUTIONS) for part in self.net.module.modules()):
-            counts = torch.bincount(self.state.labels[member, : len(y)].cpu(), minlength=self.classes).double() + 1.0
-            self.state.expected[member] = (counts / counts.sum()).to(self.state.expected)  # no class has a share of 0
+        if self.balances:
+            shares = balancing.shares(self.state.labels[member, : len(y)].cpu(), self.classes)
+            self.state.expected[member] = shares.to(self.state.expected)
         sure = self._sure(member, len(y))
         self.numbers.counts[member, pair.USUAL] = float(sizes_of(x).median())
         self.numbers.counts[member, pair.SURE] = self.numbers.counts[member, pair.KNOWN] = sure
@@ -218,6 +213,11 @@ class PresetFleet(Playing):
         """A member's student, averaged, or its teacher, as the `state_dict` of its module."""
         row = self.state.rows[len(self) + member] if teacher else self.state.averages[member]
         return self.net.tensors(row.detach().cpu())
+
+    def parts_of(self, seen: Any) -> tuple[Any, Any]:
+        """The probabilities of students, teachers and sources, and the root mean square of every sample, which is 1
+        where that is made of whole numbers."""
+        return seen[: -len(self)].reshape(3 * len(self), self.classes), seen[-len(self) :]
 
     def see(self, x: Tensor) -> None:
         """The first half: compute `shares`, the probabilities of students, teachers and sources, and `sizes`."""
@@ -247,7 +247,10 @@ class PresetFleet(Playing):
             again = self.augmented(again, number)
         label, memory = labelled[:, None].to(self.dtype), replays[:, None].to(self.dtype)
         told, own = classes >= 0, classes.clamp(min=0)
-        itself = self.balance(number).gather(1, own[:, BATCH : BATCH + SOME]) / SOME
+        itself = torch.full_like(label, SELF).expand(-1, SOME) / SOME
+        if self.balances:
+            balance = balancing.weights(labels[:, self.places :], self.state.expected, number)
+            itself = balance.gather(1, own[:, BATCH : BATCH + SOME]) / SOME
         weights = torch.cat([(memory / BATCH).expand(-1, BATCH), itself, (memory / FEW).expand(-1, FEW)], 1) * told
         parts = (part.split([BATCH + SOME, FEW], 1) for part in (again, own, weights))
         present = (x[:, None], target[:, None].clamp(min=0), label)
@@ -257,20 +260,6 @@ class PresetFleet(Playing):
         ]
         grown = grown_after(torch.cat([number, taught]), self.dtype)
         step_all(rows, squares, averages, torch.cat(lessons), self.rates, grown)
-
-    def balance(self, number: Tensor) -> Tensor:
-        """The weight of self-training for every class, (models x classes), after so many rounds of each model.
-
-        The shares among the recent pseudolabels are taken PRIOR samples of each class towards the expected ones, so
-        that no class weighs too much by chance; with hundreds of classes little of the balance remains.
-        """
-        recent, expected = self.state.labels[:, self.places :], self.state.expected
-        counted = (recent >= 0) & (torch.arange(RECENT, device=recent.device) < number[:, None])
-        counts = torch.zeros_like(expected).scatter_add_(1, recent.clamp(min=0), counted.to(expected))
-        prior = PRIOR * self.classes
-        found = (counts + prior * expected) / (counts.sum(1, keepdim=True) + prior)
-        often = (expected / found.clamp(min=torch.finfo(found.dtype).tiny)).clamp(max=MOST_OFTEN)
-        return torch.where(expected > 0.0, BALANCED * often, SELF)
 
 
 def by_sample(net: Net, sample: tuple[int, ...]) -> Net:

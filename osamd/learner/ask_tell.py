@@ -49,7 +49,7 @@ class AskTell(PersistentLearner):
                 sample = self._core.copied(sample)
                 seen = self._observe(sample, u)
             if seen.label < 0:
-                raise self._core.refusal(sample)
+                raise self._refusal(x, sample)
         except BaseException:
             uniforms.append(u)
             raise
@@ -130,7 +130,7 @@ class AskTell(PersistentLearner):
             sample = self._core.copied(sample)
             seen: Observation = self._core.observe(sample, PEEK)
             if seen.label < 0:
-                raise self._core.refusal(sample)
+                raise self._refusal(x, sample)
         except InputError as error:
             raise InputError(str(error).replace("`ask(x=", f"`{call}(x=", 1)) from error
         decision = Decision(-1, seen._replace(query=False), self, math.nan)
@@ -175,6 +175,11 @@ class AskTell(PersistentLearner):
         if found is None or (isinstance(decision, Decision) and decision is not found):
             raise self._not_pending(decision, call)
         return found
+
+    def _refusal(self, x: Any, sample: Any) -> InputError:
+        """Why the core could not decide on x, which it got as `sample`."""
+        error: InputError = self._core.refusal(sample)
+        return error
 
     def _recall(self, decision: Any) -> Decision:
         """The open decision, observed again from its sample unless it is the one in hand."""

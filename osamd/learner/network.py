@@ -380,6 +380,7 @@ class NetworkOSAMD(AskTell):
         for i in drawn:
             with sample_of_source(i):
                 found.append(self._later(samples[i]))
+                self._require_features(samples[i], found[-1])
         self._core.lengthen(max(row.shape[-1] for row in found))
         rows = torch.cat([self._core.fitted(row) for row in found])
         indices = [self._index[labels[i]] for i in drawn]
@@ -398,9 +399,6 @@ class NetworkOSAMD(AskTell):
             row = self._rows.row(inputs)
         if isinstance(self._rows, Whole) and self._rows.packing is not None:
             return row
-        if of_body and not bool(torch.isfinite(row).all()):
-            require_finite(inputs)
-            raise InputError("`ask(x=...)`: the module's features of x are not finite; the sample may be too large.")
         shape = tuple(row.shape[1:])
         if shape != like:
             many = " Give one sample at a time." if shape[1:] == like else ""
@@ -408,6 +406,16 @@ class NetworkOSAMD(AskTell):
             what = "the module's features of x have" if of_body else "x has"
             raise InputError(f"`ask(x=...)`: {what} shape {shape}; the samples before had {like}.{many}")
         return row
+
+    def _refusal(self, x: Any, sample: Tensor) -> InputError:
+        self._require_features(x, sample)
+        return super()._refusal(x, sample)
+
+    def _require_features(self, x: Any, row: Tensor) -> None:
+        """Refuse features of x that are not finite. A decision shows that they are not, so `ask` does not look."""
+        if isinstance(self._rows, Features) and not bool(torch.isfinite(row).all()):
+            require_finite(inputs_of(x, self._device, self._dtype, whole=self._embeds, finite=False))
+            raise InputError("`ask(x=...)`: the module's features of x are not finite; the sample may be too large.")
 
     def _described(self) -> dict[str, Any]:
         return {

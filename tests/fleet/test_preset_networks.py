@@ -13,7 +13,7 @@ from osamd.accounting import budget, steering
 from osamd.accounting.book import terms
 from osamd.errors import InputError
 from osamd.evaluation.arbiter_guarantee import NETWORK_MEMBERS, GuardRun, constant, hardest_path, member_losses, regret
-from osamd.fleet import augmentation, engines, grouped, pair
+from osamd.fleet import augmentation, balancing, engines, grouped, pair
 from osamd.fleet import preset_fleet as preset
 from osamd.fleet.conv import ConvNet, Patches
 from osamd.fleet.engines import by_halves, per_member
@@ -902,27 +902,32 @@ def remembering(make, labels, pairs=1):
     return fleet_of(make, range(pairs), memory=(noise, torch.tensor(labels)))
 
 
+def weights_of(fleet, steps):
+    recent, expected = fleet.state.labels[:, fleet.places :], fleet.state.expected
+    return balancing.weights(recent, expected, torch.tensor([steps]))[0]
+
+
 def test_recent_samples_of_a_class_weigh_together_as_its_share_of_the_source():
     fleet = remembering(convolutional, [0] * 60 + [1] * 30 + [2] * 30)
     recent = fleet.state.labels[0, fleet.places :]
     recent[:] = torch.tensor([0, 1, 2, pair.NO_TARGET]).repeat_interleave(pair.RECENT // 4)
     expected = fleet.state.expected[0]
     assert expected.tolist() == [61 / 123, 31 / 123, 31 / 123]
-    found = fleet.balance(torch.tensor([pair.RECENT]))[0]
+    found = weights_of(fleet, pair.RECENT)
     share = (torch.full((3,), 64.0) + 12.0 * expected) / (3 * 64.0 + 12.0)  # pseudolabels are evenly spread here
     torch.testing.assert_close(found * share, expected)
     recent[:] = 0
-    alone = fleet.balance(torch.tensor([pair.RECENT]))[0]
+    alone = weights_of(fleet, pair.RECENT)
     assert alone[0] < found[0]
-    assert alone[1:].tolist() == [preset.MOST_OFTEN] * 2  # rare ones count more, but not without a limit
-    torch.testing.assert_close(fleet.balance(torch.tensor([0]))[0], torch.ones(3, dtype=torch.float64))  # none yet
+    assert alone[1:].tolist() == [balancing.MOST_OFTEN] * 2  # rare ones count more, but not without a limit
+    torch.testing.assert_close(weights_of(fleet, 0), torch.ones(3, dtype=torch.float64))  # none yet
 
 
 @pytest.mark.parametrize(("make", "labels"), [(dense, [0, 1, 2]), (convolutional, [])])
 def test_without_convolutions_or_a_source_every_class_weighs_as_much(make, labels):
     fleet = remembering(make, labels)
     fleet.state.labels[0, fleet.places :] = 1
-    assert fleet.balance(torch.tensor([pair.RECENT])).tolist() == [[pair.SELF] * 3]
+    assert weights_of(fleet, pair.RECENT).tolist() == [pair.SELF] * 3
 
 
 def test_a_source_that_is_less_sure_than_of_its_own_samples_gives_way_to_fewer_labels():

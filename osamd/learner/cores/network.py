@@ -176,13 +176,13 @@ class PresetNetworkCore(NetworkSamples):
     def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
         with quietly(), taking(), threads_for(self.fleet.net.held):
             self._see(sample)
-        shares = self.fleet.shares.cpu().numpy().reshape(-1)
-        if not np.isfinite(shares).all():
+        seen = self.fleet.seen.cpu().numpy()
+        if not np.isfinite(seen).all():
             return refused()
-        self._work[: len(shares)] = shares
+        self._work[: len(seen) - 1] = seen[:-1]
         opinion, source, apart = self._compiled.opine_apart(self._arbiter, self._counts, self._work, u, sigma, floor)
         label, pseudolabel, margin, query, probability = opinion
-        self._row, self._said, self._size = sample, (label, pseudolabel), float(self.fleet.sizes[0])
+        self._row, self._said, self._size = sample, (label, pseudolabel), float(seen[-1])
         self._score = np.log(np.maximum(self._seen.mixture, 1e-300))
         return Said(label, bool(query), pseudolabel, margin, probability, margin**POWER, source, apart)
 
