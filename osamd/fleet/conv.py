@@ -242,3 +242,14 @@ class ConvNet(Net):
                 weight = weight if weight.ndim == 3 else weight.flatten(2)
                 weight.baddbmm_(left, right, alpha=-1.0)
                 bias.sub_(left.sum(2))
+
+
+def by_sample(net: Net, sample: tuple[int, ...]) -> Net:
+    """The same network by the sample's own statistics, if it is a convolutional one with one BatchNorm; else as it is.
+
+    What the world changes in all of an image (light, contrast, noise) then reaches the learning networks less. In deep
+    networks such statistics would go astray from layer to layer, so those keep the statistics of their training.
+    """
+    if isinstance(net, ConvNet) and net.parts.norm is not None:
+        return ConvNet(net.module, net.parts, sample, "sample")
+    return net

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from shutil import which
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -150,7 +151,20 @@ def fused(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
     if not able or not isinstance(fleet.net, ConvNet | DenseNet):
         return fleet.see, fleet.descend
     torch.compiler.reset()  # torch compiles one function for a few fleets only, and then refuses
-    see, descend = (torch.compile(half, fullgraph=True, dynamic=False) for half in (fleet.see, fleet.descend))
+
+    def quick(part: Any) -> Any:
+        return torch.compile(part, fullgraph=True, dynamic=False)
+
+    see, lessons, gradient, step = map(quick, (fleet.see, fleet.lessons, fleet.net.loss_gradient, fleet.step))
+
+    def descend(x: Tensor) -> None:
+        student, teacher = lessons(x)
+        with aside(fleet.device) as done:  # kernels for so few samples wait more than they work
+            taught = gradient(*teacher)
+        learned = gradient(*student)
+        done()
+        step(learned, taught)
+
     return see, descend
 
 

@@ -197,7 +197,10 @@ class Fleet(Playing):
     def step(self, samples: Samples, t: Tensor, record: Tensor) -> None:
         """Play round t (a tensor of one number): decide on its samples, ask, learn and record."""
         now = t.expand(len(self)).contiguous()  # otherwise each line below makes a copy
-        x, y, u = samples.x[self.stream, now], samples.y[self.stream, now], samples.u[self.seed, now]
+        with aside(self.device, 1) as drawn:
+            y, u = samples.y[self.stream, now], samples.u[self.seed, now]
+        x = samples.x[self.stream, now]
+        drawn()
         decision = self.round.observe(self.state, x, u)
         penalty: Tensor | float = 0.0
         if self.loss.l2:

@@ -26,8 +26,8 @@ is r_c times that among the recent pseudolabels (`osamd.fleet.balancing`).
 The weight of the source in the trusted mixture falls, down to an eighth, where it is less sure than of its own samples
 (`osamd.preset.grounds.standing`). Samples far larger than usual are decided on, but not learned from. Images that are
 replayed are varied each time (`osamd.fleet.augmentation`). In a convolutional network with BatchNorm, student and
-teacher normalise by the sample's own statistics (`by_sample`); the source stays as it was given. `osamd.fleet.pair`
-holds the decisions and says which samples are replayed.
+teacher normalise by the sample's own statistics (`osamd.fleet.conv.by_sample`); the source stays as it was given.
+`osamd.fleet.pair` holds the decisions and says which samples are replayed.
 
 The networks run in torch, on any device. A fleet of such pairs plays in step, and `osamd.learner.network` holds a fleet
 of one pair.
@@ -44,7 +44,7 @@ from torch import Tensor, nn
 
 from osamd.errors import InputError
 from osamd.fleet import augmentation, balancing, pair
-from osamd.fleet.conv import ConvNet
+from osamd.fleet.conv import by_sample
 from osamd.fleet.fleet import Playing, example_of, net_of
 from osamd.fleet.kernels.stepping import grown_after, step_all
 from osamd.fleet.net import Net, stack
@@ -85,6 +85,15 @@ class PresetState(NamedTuple):
     expected: Tensor
     """(models x classes): the shares of the classes among the source's samples, where self-training is balanced: where
     they are known, and what learns has convolutions; 0 elsewhere."""
+
+
+class Lesson(NamedTuple):
+    """What `Net.loss_gradient` takes: the students or the teachers, and samples, labels and weights for each."""
+
+    rows: Tensor
+    x: Tensor
+    y: Tensor
+    weights: Tensor
 
 
 class PresetNumbers(NamedTuple):
@@ -233,8 +242,13 @@ class PresetFleet(Playing):
 
     def descend(self, x: Tensor) -> None:
         """The second half, as the `orders` say: remember the sample if it has a label, and take a step."""
-        rows, squares, samples, labels, averages, _ = self.state
-        fits, labelled, target, place, last, number, taught, replays = (self.orders[:, i] for i in range(pair.HEAD))
+        student, teacher = self.lessons(x)
+        self.step(self.net.loss_gradient(*student), self.net.loss_gradient(*teacher))
+
+    def lessons(self, x: Tensor) -> list[Lesson]:
+        """Remember the sample if it has a label, and say what students and teachers learn from."""
+        rows, _, samples, labels, _, expected = self.state
+        fits, labelled, target, place, last, number, _, replays = (self.orders[:, i] for i in range(pair.HEAD))
         replayed, each = self.orders[:, pair.HEAD :], self._each[:, None]
         over = (-1, *(1 for _ in self.sample))
         known = labelled > 0
@@ -249,28 +263,21 @@ class PresetFleet(Playing):
         told, own = classes >= 0, classes.clamp(min=0)
         itself = torch.full_like(label, SELF).expand(-1, SOME) / SOME
         if self.balances:
-            balance = balancing.weights(labels[:, self.places :], self.state.expected, number)
+            balance = balancing.weights(labels[:, self.places :], expected, number)
             itself = balance.gather(1, own[:, BATCH : BATCH + SOME]) / SOME
         weights = torch.cat([(memory / BATCH).expand(-1, BATCH), itself, (memory / FEW).expand(-1, FEW)], 1) * told
         parts = (part.split([BATCH + SOME, FEW], 1) for part in (again, own, weights))
         present = (x[:, None], target[:, None].clamp(min=0), label)
-        lessons = [
-            self.net.loss_gradient(row, *(torch.cat(both, 1) for both in zip(present, lesson, strict=True)))
+        return [
+            Lesson(row, *(torch.cat(both, 1) for both in zip(present, lesson, strict=True)))
             for row, *lesson in zip(rows.chunk(2), *parts, strict=True)
         ]
-        grown = grown_after(torch.cat([number, taught]), self.dtype)
-        step_all(rows, squares, averages, torch.cat(lessons), self.rates, grown)
 
-
-def by_sample(net: Net, sample: tuple[int, ...]) -> Net:
-    """The same network by the sample's own statistics, if it is a convolutional one with one BatchNorm; else as it is.
-
-    What the world changes in all of an image (light, contrast, noise) then reaches the learning networks less. In deep
-    networks such statistics would go astray from layer to layer, so those keep the statistics of their training.
-    """
-    if isinstance(net, ConvNet) and net.parts.norm is not None:
-        return ConvNet(net.module, net.parts, sample, "sample")
-    return net
+    def step(self, students: Tensor, teachers: Tensor) -> None:
+        """Step along the gradients of students and teachers."""
+        rows, squares, averages = self.state.rows, self.state.squares, self.state.averages
+        grown = grown_after(torch.cat([self.orders[:, pair.ROUND], self.orders[:, pair.LESSON]]), self.dtype)
+        step_all(rows, squares, averages, torch.cat([students, teachers]), self.rates, grown)
 
 
 def sizes_of(x: Tensor) -> Tensor:

@@ -124,9 +124,8 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
 
     lengths = rates.inner_rate * rates.eta
 
-    def inner_gradient_loops(student: Tensor, x: Tensor, own: Tensor) -> Tensor:
-        """K gradient steps on eta f + D_R(., w_hat), from w_hat, for the models that train themselves."""
-        w = student.clone()
+    def inner_gradient_loops(w: Tensor, student: Tensor, x: Tensor, own: Tensor) -> None:
+        """K gradient steps of w on eta f + D_R(., w_hat), from w_hat, for the models that train themselves."""
         for n in plan.loops:
             rows, step = w[:n], lengths[:n]
             shrunk = decay(rows, step)
@@ -134,19 +133,21 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
             net.descend(rows, taken, student[:n], rates.inner_rate[:n, None])
             if decays:
                 rows[:, :trained] -= shrunk
-        return w
 
     def observe(state: FleetState, x: Tensor, u: Tensor) -> FleetDecision:
+        with aside(x.device, 1) as copied:
+            adapted = state.student[:students].clone()
         h, way_back = net.forward(state.teacher, x)
         pseudolabel = decide(h, net.binary)
         own = pointing(pseudolabel, h)
+        copied()
         with aside(x.device) as done:
             confidence, _ = margin(h, own)
             doubt = rates.sigma / (rates.sigma + confidence).clamp(min=torch.finfo(h.dtype).tiny)
             # With sigma 0 the teacher is ignored, even if its scores are no longer finite.
             probability = torch.maximum(rates.floor, torch.where(rates.sigma > 0.0, doubt, 0.0))
             query = u < probability
-        adapted = inner_gradient_loops(state.student[:students], x, own)
+        inner_gradient_loops(adapted, state.student[:students], x, own)
         scores, tape = net.forward(adapted, x[:students]) if students else (h[:0], None)
         scores = torch.cat([scores, h[students:]])
         done()
