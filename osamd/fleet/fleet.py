@@ -19,7 +19,6 @@ from osamd.fleet.devices import aside
 from osamd.fleet.kernels import conv_cuda
 from osamd.fleet.kernels.conv_cuda import TritonConvNet
 from osamd.fleet.net import ModuleNet, Net, stack
-from osamd.fleet.reading import pointing
 from osamd.fleet.round import FleetState, bind, plan, stack_rates
 from osamd.paper import algorithm
 from osamd.paper.ledger import Ledger
@@ -207,7 +206,7 @@ class Fleet(Playing):
             deciding = torch.cat([decision.adapted, self.state.teacher[self.plan.students :]])
             penalty = (self.rates.penalty * deciding[:, : self.net.trained].square()).sum(1)
         with aside(self.device, 1) as recorded:  # `learn` works beside itself too, as number 0
-            loss = self.round.value(decision.scores, pointing(y, decision.scores)) + penalty
+            loss = self.round.value(decision.scores, y) + penalty
             said = (decision.label, decision.pseudolabel, decision.margin, decision.probability, decision.query)
             record.index_copy_(0, t, torch.stack([n.to(self.dtype) for n in (*said, loss)], 1)[None])
         self.round.learn(self.state, x, decision, torch.where(decision.query, y, UNLABELLED))

@@ -24,21 +24,29 @@ def decide(h: Tensor, binary: bool) -> Tensor:
 
 
 def pointing(y: Tensor, h: Tensor) -> Tensor:
-    """e_y for each model: one-hot labels, which the functions below take."""
+    """e_y for each model: one-hot labels."""
     return torch.zeros_like(h).scatter_(1, y[:, None], 1.0)
 
 
-def margin(h: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+def towards(s: Tensor, y: Tensor, h: Tensor, length: Tensor) -> Tensor:
+    """length (e_s - e_y) for each model, where s is not y."""
+    far = length[:, None]
+    return torch.zeros_like(h).scatter_(1, s[:, None], far).scatter_(1, y[:, None], -far)
+
+
+def margin(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Psi = H^y - max_{s != y} H^s for each model, and that s."""
-    best, rival = torch.where(own > 0.0, -torch.inf, h).max(1)
-    return (h * own).sum(1) - best, rival
+    best, rival = h.scatter(1, y[:, None], -torch.inf).max(1)
+    return h.gather(1, y[:, None])[:, 0] - best, rival
 
 
 class FleetLoss(NamedTuple):
-    """A loss as a function of scores (models x classes) and one-hot labels (`pointing`)."""
+    """A loss as a function of scores (models x classes)."""
 
     value: Callable[[Tensor, Tensor], Tensor]
+    """By scores and labels."""
     slope: Callable[[Tensor, Tensor], Tensor]
+    """By scores and one-hot labels (`pointing`)."""
 
 
 Phi = Callable[[Tensor], Tensor]
@@ -64,26 +72,27 @@ def on_scores(loss: Loss, probabilities: bool) -> FleetLoss:
         raise InputError(f"`Settings(loss={loss.name!r})`: a fleet has no such loss; use one of {known}.")
     phi, phi_slope = MARGIN_LOSSES[loss.name]
 
-    def value(h: Tensor, own: Tensor) -> Tensor:
-        return phi(margin(h, own)[0])
+    def value(h: Tensor, y: Tensor) -> Tensor:
+        return phi(margin(h, y)[0])
 
     def slope(h: Tensor, own: Tensor) -> Tensor:
-        psi, rival = margin(h, own)
-        return phi_slope(psi)[:, None] * (own - pointing(rival, h))
+        y = own.argmax(1)
+        psi, rival = margin(h, y)
+        return towards(rival, y, h, -phi_slope(psi))
 
     return FleetLoss(value, slope)
 
 
-def _softmax_value(h: Tensor, own: Tensor) -> Tensor:
-    return -(torch.log_softmax(h, 1) * own).sum(1)
+def _softmax_value(h: Tensor, y: Tensor) -> Tensor:
+    return -torch.log_softmax(h, 1).gather(1, y[:, None])[:, 0]
 
 
 def _softmax_slope(h: Tensor, own: Tensor) -> Tensor:
     return torch.softmax(h, 1) - own
 
 
-def _log_value(p: Tensor, own: Tensor) -> Tensor:
-    return -torch.log((p * own).sum(1).clamp(min=torch.finfo(p.dtype).tiny))
+def _log_value(p: Tensor, y: Tensor) -> Tensor:
+    return -torch.log(p.gather(1, y[:, None])[:, 0].clamp(min=torch.finfo(p.dtype).tiny))
 
 
 def _log_slope(p: Tensor, own: Tensor) -> Tensor:

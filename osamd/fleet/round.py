@@ -16,7 +16,7 @@ from torch import Tensor
 
 from osamd.fleet.devices import aside
 from osamd.fleet.net import Net
-from osamd.fleet.reading import decide, margin, on_scores, pointing
+from osamd.fleet.reading import decide, margin, on_scores, pointing, towards
 from osamd.paper import algorithm
 from osamd.paper.losses import Loss
 
@@ -77,7 +77,7 @@ class FleetRound(NamedTuple):
     observe: Callable[[FleetState, Tensor, Tensor], FleetDecision]
     learn: Callable[[FleetState, Tensor, FleetDecision, Tensor], None]
     value: Callable[[Tensor, Tensor], Tensor]
-    """The loss without its L2 term, from scores and one-hot labels (`pointing`)."""
+    """The loss without its L2 term, from scores and labels."""
 
 
 def plan(rates: Sequence[algorithm.Rates]) -> tuple[list[int], FleetPlan]:
@@ -139,15 +139,15 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
             adapted = state.student[:students].clone()
         h, way_back = net.forward(state.teacher, x)
         pseudolabel = decide(h, net.binary)
-        own = pointing(pseudolabel, h)
         copied()
         with aside(x.device) as done:
-            confidence, _ = margin(h, own)
+            confidence, _ = margin(h, pseudolabel)
             doubt = rates.sigma / (rates.sigma + confidence).clamp(min=torch.finfo(h.dtype).tiny)
             # With sigma 0 the teacher is ignored, even if its scores are no longer finite.
             probability = torch.maximum(rates.floor, torch.where(rates.sigma > 0.0, doubt, 0.0))
             query = u < probability
-        inner_gradient_loops(adapted, state.student[:students], x, own)
+        if plan.loops:
+            inner_gradient_loops(adapted, state.student[:students], x, pointing(pseudolabel, h))
         scores, tape = net.forward(adapted, x[:students]) if students else (h[:0], None)
         scores = torch.cat([scores, h[students:]])
         done()
@@ -160,21 +160,20 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
         labelled = known.to(state.teacher.dtype)
         target = torch.where(known, y, decision.pseudolabel)
         h, tape = decision.heard or net.forward(state.teacher, x)
-        own = pointing(target, h)
         with aside(x.device) as done:
-            psi, rival = margin(h, own)
-            descent = pointing(rival, h) - own
+            psi, rival = margin(h, target)
             tau = rates.scale * (rates.target - psi).clamp(min=0.0)
             if not plan.fixed_scale:
-                rows = net.dense(state.teacher, net.backward(state.teacher, tape, descent))
+                one = torch.ones_like(psi)
+                rows = net.dense(state.teacher, net.backward(state.teacher, tape, towards(rival, target, h, one)))
                 steepness = rows.square().sum(1).clamp(min=1e-30)
                 tau = torch.where(rates.scale > 0.0, tau, (rates.target - psi).clamp(min=0.0) / steepness)
             tau = torch.minimum(rates.cap, tau) * labelled
-            net.subtract(state.teacher, net.backward(state.teacher, tape, tau[:, None] * descent))
+            net.subtract(state.teacher, net.backward(state.teacher, tape, towards(rival, target, h, tau)))
         if students:
             weight = rates.eta * torch.maximum(labelled, rates.self_training)
             student, w, step = state.student[:students], decision.adapted, weight[:students]
-            q = slope(decision.scores[:students], own[:students])
+            q = slope(decision.scores[:students], pointing(target, h)[:students])
             net.subtract(student, gradient(w, decision.tape, q, step))
             if decays:
                 student[:, :trained] -= decay(w, step)
