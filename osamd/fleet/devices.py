@@ -55,6 +55,7 @@ def aside(device: torch.device, number: int = 0) -> Iterator[Callable[[], None]]
     once.
 
     What it yields is to be called once the results are needed, and before any tensor is released that the work reads.
+    Threads whose present stream is the same must not do so at the same time.
     """
     if device.type != "cuda":
         yield lambda: None

@@ -155,7 +155,7 @@ def fused(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
     def quick(part: Any) -> Any:
         return torch.compile(part, fullgraph=True, dynamic=False)
 
-    see, lessons, gradient, step = map(quick, (fleet.see, fleet.lessons, fleet.net.loss_gradient, fleet.step))
+    see, lessons, gradient, move = map(quick, (fleet.see, fleet.lessons, fleet.net.loss_gradient, fleet.move))
 
     def descend(x: Tensor) -> None:
         student, teacher = lessons(x)
@@ -163,7 +163,7 @@ def fused(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
             taught = gradient(*teacher)
         learned = gradient(*student)
         done()
-        step(learned, taught)
+        move(learned, taught)
 
     return see, descend
 

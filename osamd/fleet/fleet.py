@@ -142,7 +142,7 @@ class Playing:
         )
 
     def stopped(self, record: Tensor) -> list[Stopped]:
-        """The members with recorded scores that are not finite: deciding scores, or the teacher's where they matter."""
+        """The members with a recorded loss that is not finite, or a margin or probability where the teacher matters."""
         finite = torch.isfinite(record)
         loss = finite[:, :, COLUMNS.index("loss")]
         bad = ~torch.where(self._heard().to(record.device), finite.all(2), loss)[:, self._place].cpu()

@@ -243,7 +243,7 @@ class PresetFleet(Playing):
     def descend(self, x: Tensor) -> None:
         """The second half, as the `orders` say: remember the sample if it has a label, and take a step."""
         student, teacher = self.lessons(x)
-        self.step(self.net.loss_gradient(*student), self.net.loss_gradient(*teacher))
+        self.move(self.net.loss_gradient(*student), self.net.loss_gradient(*teacher))
 
     def lessons(self, x: Tensor) -> list[Lesson]:
         """Remember the sample if it has a label, and say what students and teachers learn from."""
@@ -261,10 +261,11 @@ class PresetFleet(Playing):
             again = self.augmented(again, number)
         label, memory = labelled[:, None].to(self.dtype), replays[:, None].to(self.dtype)
         told, own = classes >= 0, classes.clamp(min=0)
-        itself = torch.full_like(label, SELF).expand(-1, SOME) / SOME
         if self.balances:
             balance = balancing.weights(labels[:, self.places :], expected, number)
             itself = balance.gather(1, own[:, BATCH : BATCH + SOME]) / SOME
+        else:
+            itself = label.new_full((len(self), SOME), SELF / SOME)
         weights = torch.cat([(memory / BATCH).expand(-1, BATCH), itself, (memory / FEW).expand(-1, FEW)], 1) * told
         parts = (part.split([BATCH + SOME, FEW], 1) for part in (again, own, weights))
         present = (x[:, None], target[:, None].clamp(min=0), label)
@@ -273,7 +274,7 @@ class PresetFleet(Playing):
             for row, *lesson in zip(rows.chunk(2), *parts, strict=True)
         ]
 
-    def step(self, students: Tensor, teachers: Tensor) -> None:
+    def move(self, students: Tensor, teachers: Tensor) -> None:
         """Step along the gradients of students and teachers."""
         rows, squares, averages = self.state.rows, self.state.squares, self.state.averages
         grown = grown_after(torch.cat([self.orders[:, pair.ROUND], self.orders[:, pair.LESSON]]), self.dtype)

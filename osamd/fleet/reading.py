@@ -31,7 +31,7 @@ def pointing(y: Tensor, h: Tensor) -> Tensor:
 def towards(s: Tensor, y: Tensor, h: Tensor, length: Tensor) -> Tensor:
     """length (e_s - e_y) for each model, where s is not y."""
     far = length[:, None]
-    return torch.zeros_like(h).scatter_(1, s[:, None], far).scatter_(1, y[:, None], -far)
+    return length.new_zeros(h.shape).scatter_(1, s[:, None], far).scatter_(1, y[:, None], -far)
 
 
 def margin(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

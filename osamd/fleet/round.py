@@ -135,7 +135,7 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
                 rows[:, :trained] -= shrunk
 
     def observe(state: FleetState, x: Tensor, u: Tensor) -> FleetDecision:
-        with aside(x.device, 1) as copied:
+        with aside(x.device) as copied:
             adapted = state.student[:students].clone()
         h, way_back = net.forward(state.teacher, x)
         pseudolabel = decide(h, net.binary)
@@ -164,12 +164,13 @@ def bind(net: Net, loss: Loss, rates: FleetRates, plan: FleetPlan) -> FleetRound
             psi, rival = margin(h, target)
             tau = rates.scale * (rates.target - psi).clamp(min=0.0)
             if not plan.fixed_scale:
-                one = torch.ones_like(psi)
-                rows = net.dense(state.teacher, net.backward(state.teacher, tape, towards(rival, target, h, one)))
+                along = net.backward(state.teacher, tape, towards(rival, target, h, torch.ones_like(psi)))
+                rows = net.dense(state.teacher, along)
                 steepness = rows.square().sum(1).clamp(min=1e-30)
                 tau = torch.where(rates.scale > 0.0, tau, (rates.target - psi).clamp(min=0.0) / steepness)
             tau = torch.minimum(rates.cap, tau) * labelled
-            net.subtract(state.teacher, net.backward(state.teacher, tape, towards(rival, target, h, tau)))
+            lesson = net.backward(state.teacher, tape, towards(rival, target, h, tau))  # held until `done`
+            net.subtract(state.teacher, lesson)
         if students:
             weight = rates.eta * torch.maximum(labelled, rates.self_training)
             student, w, step = state.student[:students], decision.adapted, weight[:students]

@@ -412,7 +412,7 @@ class NetworkOSAMD(AskTell):
         return super()._refusal(x, sample)
 
     def _require_features(self, x: Any, row: Tensor) -> None:
-        """Refuse features of x that are not finite. A decision shows that they are not, so `ask` does not look."""
+        """Refuse features of x that are not finite, as no core decides on them."""
         if isinstance(self._rows, Features) and not bool(torch.isfinite(row).all()):
             require_finite(inputs_of(x, self._device, self._dtype, whole=self._embeds, finite=False))
             raise InputError("`ask(x=...)`: the module's features of x are not finite; the sample may be too large.")

@@ -217,7 +217,10 @@ def sample_of_source(i: int) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(str(error).replace("`ask(x=...)`: x", f"`NetworkOSAMD(source=(X, y))`: X[{i}]", 1)) from error
+        said = str(error)
+        for of in ("", "the module's features of "):
+            said = said.replace(f"`ask(x=...)`: {of}x", f"`NetworkOSAMD(source=(X, y))`: {of}X[{i}]", 1)
+        raise InputError(said) from error
 
 
 def require_finite(inputs: Inputs) -> None:

@@ -414,6 +414,26 @@ def test_numbers_that_are_not_finite_are_named_by_where_they_come_from():
     with pytest.raises(InputError, match="features of x are not finite"):
         learner.ask([3e38, 3e38, 3e38, 3e38])
     learner.tell(learner.ask(torch.ones(4)), 1)
+    for row in ([1.0, 1.0, 1.0, float("inf")], [3e38] * 4):
+        with pytest.raises(InputError, match=r"source=\(X, y\)\)`: (X|the module's features of X)\[1\]"):
+            NetworkOSAMD(module, learn="head", source=([[1.0] * 4, row], [0, 1]))
+
+
+class Exponential(nn.Module):
+    def forward(self, x):
+        return torch.exp(x)
+
+
+@pytest.mark.parametrize("paper", [{}, {"method": "paa", "eta": 0.1, "sigma": 0.1}])
+def test_infinite_features_are_refused_even_if_the_scores_are_finite(paper):
+    module = nn.Sequential(Exponential(), nn.Linear(3, 1), nn.Sigmoid())
+    learner = NetworkOSAMD(module, learn="head", outputs="probabilities", budget=1.0, **paper)
+    learner.tell(learner.ask(torch.zeros(3)), 1)
+    for call in (learner.ask, learner.peek, learner.predict_proba):
+        with pytest.raises(InputError, match="features of x are not finite"):
+            call(torch.tensor([300.0, 0.0, 0.0]))
+    learner.tell(learner.ask(torch.ones(3)), 0)
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in learner.state_dict().values())
 
 
 def test_without_a_choice_the_file_says_nothing_of_it():

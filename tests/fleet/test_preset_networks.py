@@ -402,6 +402,15 @@ def test_samples_far_too_large_are_decided_on_but_not_learned_from():
     assert all(float(most) < 100.0 for most in same_scale.values())
 
 
+def test_finite_samples_whose_squares_are_infinite_are_decided_on():
+    learner = NetworkOSAMD(dense().double(), budget=1.0)
+    far = np.full(5, 1e160)
+    for row in (far, np.ones(5), far):
+        learner.tell(learner.ask(row), 1)
+    assert learner.rounds == 3
+    assert np.isfinite(learner._core.fleet.numbers.counts.numpy()).all()
+
+
 @pytest.mark.parametrize("make", [dense, convolutional])
 def test_any_module_plays_as_the_fast_paths_do_and_a_fleet_as_its_pairs(make):
     seen = samples(SHAPES[make], 50, seeds=3)
@@ -928,6 +937,7 @@ def test_without_convolutions_or_a_source_every_class_weighs_as_much(make, label
     fleet = remembering(make, labels)
     fleet.state.labels[0, fleet.places :] = 1
     assert weights_of(fleet, pair.RECENT).tolist() == [pair.SELF] * 3
+    assert fleet.balances == (make is convolutional)
 
 
 def test_a_source_that_is_less_sure_than_of_its_own_samples_gives_way_to_fewer_labels():

@@ -333,3 +333,21 @@ def test_an_error_in_the_source_says_which_sample_it_is(wrong):
     x[wrong, 3] = torch.nan
     with pytest.raises(InputError, match=rf"source=\(X, y\)\)`: X\[{wrong}\] holds numbers that are not finite"):
         NetworkOSAMD(Small(), source=(x, [0, 1]))
+
+
+class Halved(nn.Linear):
+    """Scores that are less precise than the parameters."""
+
+    def forward(self, x):
+        return super().forward(x).bfloat16()
+
+
+@pytest.mark.parametrize("loss", ["softmax", "hinge"])
+@pytest.mark.parametrize("method", ["osamd", "paa", "omd-all"])
+def test_outputs_less_precise_than_the_parameters_are_learned_from(method, loss):
+    learner = NetworkOSAMD(Halved(3, 3), method=method, budget=1.0, eta=0.1, sigma=0.1, loss=loss)
+    before = {name: tensor.clone() for name, tensor in learner.state_dict().items()}
+    for row in torch.randn(20, 3, generator=torch.Generator().manual_seed(0)):
+        learner.tell(learner.ask(row), 1)
+    if method != "paa":  # whose student never moves
+        assert any(not torch.equal(tensor, before[name]) for name, tensor in learner.state_dict().items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -139,7 +141,7 @@ class NetworkCore(NetworkSamples):
             with taking():
                 said = self.fleet.round.observe(self.fleet.state, sample, drawn)
             scores = said.scores[0]
-            if not bool(torch.isfinite(scores).all() & torch.isfinite(said.margin).all()):
+            if not bool(torch.isfinite(scores).all() & torch.isfinite(said.margin).all() & sample.isfinite().all()):
                 return refused()
             self._row, self._said, self._score = sample, said._replace(heard=None), scores.double().cpu().numpy()
             margin, label, pseudolabel = float(said.margin), int(said.label), int(said.pseudolabel)
@@ -176,13 +178,14 @@ class PresetNetworkCore(NetworkSamples):
     def decide(self, sample: Tensor, u: float, sigma: float, floor: float) -> Said:
         with quietly(), taking(), threads_for(self.fleet.net.held):
             self._see(sample)
-        seen = self.fleet.seen.cpu().numpy()
-        if not np.isfinite(seen).all():
+        shares, sizes = self.fleet.parts_of(self.fleet.seen.cpu().numpy())
+        size = float(sizes[0])  # infinite too where the squares of finite numbers are
+        if not (np.isfinite(shares).all() and (math.isfinite(size) or bool(torch.isfinite(sample).all()))):
             return refused()
-        self._work[: len(seen) - 1] = seen[:-1]
+        self._work[: shares.size] = shares.reshape(-1)
         opinion, source, apart = self._compiled.opine_apart(self._arbiter, self._counts, self._work, u, sigma, floor)
         label, pseudolabel, margin, query, probability = opinion
-        self._row, self._said, self._size = sample, (label, pseudolabel), float(seen[-1])
+        self._row, self._said, self._size = sample, (label, pseudolabel), min(size, sys.float_info.max)
         self._score = np.log(np.maximum(self._seen.mixture, 1e-300))
         return Said(label, bool(query), pseudolabel, margin, probability, margin**POWER, source, apart)
 
