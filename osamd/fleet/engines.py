@@ -151,10 +151,7 @@ def fused(fleet: PresetFleet) -> tuple[pairs.Half, pairs.Half]:
     if not able or not isinstance(fleet.net, ConvNet | DenseNet):
         return fleet.see, fleet.descend
     torch.compiler.reset()  # torch compiles one function for a few fleets only, and then refuses
-
-    def quick(part: Any) -> Any:
-        return torch.compile(part, fullgraph=True, dynamic=False)
-
+    quick: Any = partial(torch.compile, fullgraph=True, dynamic=False)
     see, lessons, gradient, move = map(quick, (fleet.see, fleet.lessons, fleet.net.loss_gradient, fleet.move))
 
     def descend(x: Tensor) -> None:
